@@ -1,23 +1,25 @@
-"""The cost of one `emit` to the agent, beside a bare append and OpenTelemetry.
+"""The cost of one `emit` to the agent, beside OpenTelemetry and Langfuse in the same process.
 
-Measured are the latency at a calm pace and the rate without a pause.
+    make bench-emit
 
-    python benchmarks/emit.py [--bootstrap HOST:PORT] [--otel-python PATH] [--json]
-
-Each contender runs in a process of its own, one after the other, each with the same 2 KB of content
-per event:
+Every contender is measured in one process together with OpenTelemetry's SDK, at the same time: both
+record the same 2 KB in turns, at the same pace, and a disturbance of the machine meets both.
 
 - `bare`: `json.dumps` and `os.write` to a file; nothing is delivered. The floor.
-- `atdp memory | process | disk`: `Trajectory.generation` with the durability named, delivering to a
-  real broker meanwhile.
-- `otel`: a span with the same content, batch processor and OTLP/HTTP exporter to a loopback sink;
-  only with the packages installed (`opentelemetry-sdk`, `opentelemetry-exporter-otlp-proto-http`),
-  here or in the interpreter that `--otel-python` names, e.g. `uv venv /tmp/otel && uv pip install
-  -p /tmp/otel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`.
+- `OpenTelemetry`: a span, batch processor and OTLP/HTTP exporter.
+- `Langfuse`: a generation, with its batch processor and the same exporter.
+- `atdp memory | process | disk`: `Trajectory.generation` with the durability named, signed and sent
+  by `KafkaSender`.
+- `atdp process, no answer`: the same with a broker that takes the connection and never answers, as
+  one that is frozen.
 
-Paced: 200 events to warm up, then 2,000 at 300/s. Unpaced: 20,000 events, the CPU time that each
-took of the emitting thread (which a busy machine distorts least), and how many events the contender
-lost.
+The receivers are local and answer at once: an HTTP server in another process, and librdkafka's own
+mock of a broker. Paced: 200 events to warm up, then 2,000 at 300/s. Unpaced: 20,000 events, the CPU
+time that each took of the emitting thread (of the fastest tenth of the batches of 200, which a busy
+machine distorts least), and how many events the contender lost.
+
+Then 1,000 events paced and 1,000 unpaced are emitted while no broker can be reached; right after
+the last one the process is killed by SIGKILL, and another process counts the events in the spool.
 """
 
 import argparse
@@ -25,6 +27,8 @@ import contextlib
 import http.server
 import json
 import os
+import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,21 +37,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atdp.sdk import Durability
+    from atdp.sdk import Durability, Recorder, Trajectory
 
-WARM_UP, PACED, PACE_PER_S, UNPACED = 200, 2_000, 300, 20_000
+WARM_UP, PACED, PACE_PER_S, UNPACED, BATCH = 200, 2_000, 300, 20_000, 200
+KILLED = 1_000
 TEXT = (
     "The order left the warehouse this morning and will arrive on Tuesday. " * 23
 )  # with the rest about 2 KB
-CONTENDERS = ("bare", "atdp memory", "atdp process", "atdp disk", "otel")
+REFERENCE, SUBJECT = "OpenTelemetry", "atdp process"
+API_KEY = "atdp_0123456789ab_benchmark"
+PEERS = Path(__file__).parents[1] / ".cache" / "emit-peers" / "bin" / "python"
 Emit = Callable[[int], object]
 Finish = Callable[[], int]
+"""Waits for delivery; returns the number of events that did not get lost."""
+Contender = Callable[[Path, str], tuple[Emit, Finish]]
 
 
-def bare(folder: Path, _target: str) -> tuple[Emit, Finish]:
+def bare(folder: Path, _sink: str) -> tuple[Emit, Finish]:
     fd = os.open(folder / "events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     written = 0
 
@@ -67,39 +76,53 @@ def bare(folder: Path, _target: str) -> tuple[Emit, Finish]:
     return emit, lambda: written
 
 
-def atdp(durability: "Durability") -> Callable[[Path, str], tuple[Emit, Finish]]:
-    def contender(folder: Path, target: str) -> tuple[Emit, Finish]:
-        from atdp.schemas import Generation, Usage
+def recording(recorder: "Recorder") -> tuple["Trajectory", Emit]:
+    from atdp.schemas import Generation, Usage
+
+    trajectory = recorder.trajectory().start()
+    generation = Generation(model="m", served_model="m", finish_reason="stop")
+
+    def emit(number: int) -> None:
+        trajectory.generation(
+            f"{TEXT}{number}",
+            generation,
+            usage=Usage(input_tokens=400, output_tokens=350),
+        )
+
+    return trajectory, emit
+
+
+def atdp(durability: "Durability", *, answers: bool = True) -> Contender:
+    def contender(folder: Path, _sink: str) -> tuple[Emit, Finish]:
         from atdp.sdk import KafkaSender, Recorder
 
-        bootstrap, topic = target.split("/")
+        silent = socket.create_server(("127.0.0.1", 0), backlog=64)
+        bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
+        mock: dict[str, Any] = {"test_mock_num_brokers": 1} if answers else {}
         recorder = Recorder(
             tenant="bench",
-            api_key="atdp_0123456789ab_benchmark",
-            sender=KafkaSender(bootstrap, topic_name=topic),
-            spool_dir=folder,
+            api_key=API_KEY,
+            sender=KafkaSender(bootstrap, **mock),
+            spool_dir=folder / durability,
             durability=durability,
         )
-        trajectory = recorder.trajectory().start()
-        generation = Generation(model="m", served_model="m", finish_reason="stop")
+        trajectory, emit = recording(recorder)
 
-        def emit(number: int) -> None:
-            trajectory.generation(
-                f"{TEXT}{number}", generation, usage=Usage(input_tokens=400, output_tokens=350)
-            )
+        def finish() -> int:
+            report = recorder.flush(120 if answers else 0)
+            recorder.close(0)
+            silent.close()
+            return report.delivered + (0 if answers else report.pending) - 1  # less the start
 
-        return emit, lambda: recorder.flush(120).delivered - 1  # less the trajectory's start
+        # The trajectory lives as long as its events are counted.
+        return emit, lambda: finish() if trajectory else 0
 
     return contender
 
 
-def otel(_folder: Path, target: str) -> tuple[Emit, Finish]:
+def otlp_exporter(endpoint: str) -> tuple[Any, Callable[[], int]]:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # type: ignore[import-not-found,unused-ignore]
         OTLPSpanExporter,
-    )
-    from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found,unused-ignore]
-    from opentelemetry.sdk.trace.export import (  # type: ignore[import-not-found,unused-ignore]
-        BatchSpanProcessor,
     )
 
     exported = 0
@@ -111,13 +134,25 @@ def otel(_folder: Path, target: str) -> tuple[Emit, Finish]:
             exported += len(spans) * (result.name == "SUCCESS")
             return result
 
+    return Counting(endpoint=endpoint), lambda: exported
+
+
+def otel(_folder: Path, sink: str) -> tuple[Emit, Finish]:
+    from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found,unused-ignore]
+    from opentelemetry.sdk.trace.export import (  # type: ignore[import-not-found,unused-ignore]
+        BatchSpanProcessor,
+    )
+
+    exporter, exported = otlp_exporter(f"{sink}/v1/traces")
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(Counting(endpoint=f"{target}/v1/traces")))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     tracer = provider.get_tracer("bench")
 
     def emit(number: int) -> None:
         with tracer.start_as_current_span("chat") as span:
             span.set_attribute("gen_ai.request.model", "m")
+            span.set_attribute("gen_ai.response.model", "m")
+            span.set_attribute("gen_ai.response.finish_reasons", ("stop",))
             span.set_attribute("gen_ai.usage.input_tokens", 400)
             span.set_attribute("gen_ai.usage.output_tokens", 350)
             span.set_attribute("gen_ai.output.messages", f"{TEXT}{number}")
@@ -125,39 +160,179 @@ def otel(_folder: Path, target: str) -> tuple[Emit, Finish]:
     def finish() -> int:
         provider.force_flush(120_000)
         provider.shutdown()
-        return exported
+        return exported()
 
     return emit, finish
 
 
-def measure(contender: Callable[[Path, str], tuple[Emit, Finish]], target: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        emit, finish = contender(Path(folder), target)
-        for number in range(WARM_UP):
-            emit(number)
-        latencies = []
-        due = time.perf_counter()
-        for number in range(PACED):
-            due += 1 / PACE_PER_S
-            time.sleep(max(0.0, due - time.perf_counter()))
+def langfuse(_folder: Path, sink: str) -> tuple[Emit, Finish]:
+    from langfuse import Langfuse  # type: ignore[import-not-found,unused-ignore]
+    from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found,unused-ignore]
+
+    exporter, exported = otlp_exporter(f"{sink}/api/public/otel/v1/traces")
+    client = Langfuse(
+        public_key="pk-bench",
+        secret_key="sk-bench",
+        host=sink,
+        span_exporter=exporter,
+        tracer_provider=TracerProvider(),
+    )
+
+    def emit(number: int) -> None:
+        client.start_observation(
+            name="chat",
+            as_type="generation",
+            model="m",
+            output=f"{TEXT}{number}",
+            usage_details={"input": 400, "output": 350},
+        ).end()
+
+    def finish() -> int:
+        client.flush()
+        client.shutdown()
+        return exported()
+
+    return emit, finish
+
+
+CONTENDERS: dict[str, Contender] = {
+    "bare": bare,
+    REFERENCE: otel,
+    "Langfuse": langfuse,
+    "atdp memory": atdp("memory"),
+    SUBJECT: atdp("process"),
+    "atdp disk": atdp("disk"),
+    "atdp process, no answer": atdp("process", answers=False),
+}
+
+
+def pace(emits: list[Emit], events: int) -> list[list[float]]:
+    """Emit by each in turns, at `PACE_PER_S`; return the microseconds that each call took."""
+    latencies: list[list[float]] = [[] for _ in emits]
+    due = time.perf_counter()
+    for number in range(events):
+        due += 1 / PACE_PER_S
+        time.sleep(max(0.0, due - time.perf_counter()))
+        order = range(len(emits)) if number % 2 else reversed(range(len(emits)))
+        for index in order:
             start = time.perf_counter_ns()
+            emits[index](number)
+            latencies[index].append((time.perf_counter_ns() - start) / 1000)
+    return latencies
+
+
+def unpaced(emit: Emit) -> dict[str, float]:
+    batches = []
+    start_s = time.perf_counter()
+    for first in range(0, UNPACED, BATCH):
+        start_cpu_s = time.thread_time()
+        for number in range(first, first + BATCH):
             emit(number)
-            latencies.append((time.perf_counter_ns() - start) / 1000)
-        start_s, start_cpu_s = time.perf_counter(), time.thread_time()
-        for number in range(UNPACED):
+        batches.append(1e6 * (time.thread_time() - start_cpu_s) / BATCH)
+    emitting_s = time.perf_counter() - start_s
+    return {
+        "cpu_us": statistics.quantiles(batches, n=10)[0],
+        "mean_cpu_us": statistics.mean(batches),
+        "unpaced_per_s": UNPACED / emitting_s,
+    }
+
+
+def measure(name: str, sink: str) -> dict[str, dict[str, float]]:
+    """Measure one contender and the reference, which run in this process."""
+    names = list(dict.fromkeys((name, REFERENCE)))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        running = [CONTENDERS[each](Path(folder), sink) for each in names]
+        emits = [emit for emit, _ in running]
+        pace(emits, WARM_UP)
+        results = {}
+        for each, latencies in zip(names, pace(emits, PACED), strict=True):
+            latencies.sort()
+            results[each] = {
+                "p50_us": statistics.median(latencies),
+                "p99_us": latencies[int(0.99 * len(latencies))],
+                "max_us": latencies[-1],
+            }
+        results[name] |= unpaced(emits[0])
+        for each, (_, finish) in zip(names, running, strict=True):
+            emitted = WARM_UP + PACED + (UNPACED if each == name else 0)
+            results[each]["lost"] = emitted - finish()
+        return results
+
+
+def kill_after_emits(folder: Path, per_s: int) -> None:
+    """Emit `KILLED` events, at a pace or (0) without, and die by SIGKILL."""
+    from atdp.sdk import KafkaSender, Recorder
+
+    recorder = Recorder(
+        tenant="bench", api_key=API_KEY, sender=KafkaSender("127.0.0.1:9"), spool_dir=folder
+    )
+    _trajectory, emit = recording(recorder)
+    for number in range(KILLED):
+        emit(number)
+        if per_s:
+            time.sleep(1 / per_s)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lost_by_kill(per_s: int) -> int:
+    from atdp.sdk import MemorySender, Recorder
+
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--kill", folder, "--pace", str(per_s)]
+        subprocess.run(command, check=False)
+        sender = MemorySender()
+        recorder = Recorder(tenant="bench", api_key=API_KEY, sender=sender, spool_dir=folder)
+        recorder.close(60)
+        kinds = [event.kind for event in sender.events]
+        return KILLED - kinds.count("action")
+
+
+def lone_event_ms(events: int = 10) -> float:
+    """Return the median time from an `emit` of an idle process to the sender, in milliseconds."""
+    from atdp.sdk import MemorySender, Recorder
+    from atdp.sdk.shipper import IDLE_AFTER_S
+
+    sent_at: list[float] = []
+
+    def note(_record: object) -> Any:
+        sent_at.append(time.perf_counter())
+        return "delivered"
+
+    with tempfile.TemporaryDirectory() as folder:
+        sender = MemorySender(note)
+        recorder = Recorder(tenant="bench", api_key=API_KEY, sender=sender, spool_dir=folder)
+        _trajectory, emit = recording(recorder)
+        waits = []
+        for number in range(events):
+            recorder.flush()
+            time.sleep(2 * IDLE_AFTER_S)
+            start = time.perf_counter()
             emit(number)
-        emitting_s, cpu_s = time.perf_counter() - start_s, time.thread_time() - start_cpu_s
-        kept = finish()
-        latencies.sort()
-        return {
-            "p50_us": statistics.median(latencies),
-            "p99_us": latencies[int(0.99 * len(latencies))],
-            "max_us": latencies[-1],
-            "cpu_us": 1e6 * cpu_s / UNPACED,
-            "unpaced_per_s": UNPACED / emitting_s,
-            "with_delivery_per_s": UNPACED / (time.perf_counter() - start_s),
-            "lost": WARM_UP + PACED + UNPACED - kept,
-        }
+            recorder_idle = len(sent_at)
+            while len(sent_at) == recorder_idle:
+                time.sleep(0.001)
+            waits.append(1000 * (sent_at[-1] - start))
+        recorder.close(0)
+        return statistics.median(waits)
+
+
+def idle_cpu_ms_per_s(seconds: float = 10.0) -> float:
+    """Return the CPU time of a process whose recorder has nothing to do."""
+    from atdp.sdk import MemorySender, Recorder
+
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(
+            tenant="bench", api_key=API_KEY, sender=MemorySender(), spool_dir=folder
+        )
+        _trajectory, emit = recording(recorder)
+        emit(0)
+        recorder.flush()
+        time.sleep(2)
+        start = time.process_time()
+        time.sleep(seconds)
+        used = time.process_time() - start
+        recorder.close(0)
+        return 1000 * used / seconds
 
 
 @contextlib.contextmanager
@@ -183,89 +358,69 @@ def http_sink() -> Iterator[str]:
         server.server_close()
 
 
-@contextlib.contextmanager
-def broker(bootstrap: str | None) -> Iterator[str]:
-    """`bootstrap/topic` of a topic of this run's own."""
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    from atdp.stack.broker.kafka import KafkaBroker
-
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        own = None if bootstrap else KafkaBroker(Path(folder))
-        try:
-            where = bootstrap or (own.start() if own else "")
-            topic = f"bench.emit.{time.time_ns()}"
-            admin = AdminClient({"bootstrap.servers": where})
-            admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(60)
-            yield f"{where}/{topic}"
-            admin.delete_topics([topic])[topic].result(60)
-        finally:
-            if own:
-                own.stop()
-
-
-def run(contender: str, target: str, python: str) -> dict[str, float] | None:
-    command = [python, __file__, "--contender", contender, "--target", target]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(
-            f"{contender}: not measured: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr
-        )
-        return None
-    result: dict[str, float] = json.loads(done.stdout)
+def measured_by(python: Path, name: str, sink: str) -> dict[str, dict[str, float]]:
+    """Measure in a new process, which has the packages of the peers and of this environment."""
+    site_packages = next(path for path in sys.path if path.endswith("site-packages"))
+    command = [str(python), __file__, "--contender", name, "--sink", sink, "--site", site_packages]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def row(name: str, result: dict[str, float], reference: dict[str, float] | None) -> str:
+    ratios = [
+        f"{result[key] / reference[key]:.2f}" if reference else "" for key in ("p50_us", "p99_us")
+    ]
+    return (
+        f"| {name} | {result['p50_us']:.0f} | {result['p99_us']:.0f} | {result['max_us']:.0f} "
+        f"| {ratios[0]} | {ratios[1]} | {result['cpu_us']:.1f} | {result['mean_cpu_us']:.1f} "
+        f"| {result['unpaced_per_s']:,.0f} | {result['lost']:.0f} |"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bootstrap", help="a running broker; default: start one")
-    parser.add_argument(
-        "--otel-python", default=sys.executable, help="interpreter that has OpenTelemetry"
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
-    parser.add_argument("--target", help=argparse.SUPPRESS)
+    parser.add_argument("--peers", type=Path, default=PEERS, help="interpreter with the peers")
+    parser.add_argument("--only", nargs="*", choices=CONTENDERS, help="default: all")
+    for hidden in ("--contender", "--sink", "--site"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--kill", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--pace", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.site:
+        import site
+
+        site.addsitedir(options.site)
+    if options.kill:
+        kill_after_emits(options.kill, options.pace)
     if options.contender:
-        contenders = {"bare": bare, "otel": otel} | {
-            f"atdp {d}": atdp(d) for d in ("memory", "process", "disk")
-        }
-        print(json.dumps(measure(contenders[options.contender], options.target)))
+        print(json.dumps(measure(options.contender, options.sink)))
         return
-    with broker(options.bootstrap) as kafka, http_sink() as sink:
-        results = {
-            name: run(
-                name,
-                sink if name == "otel" else kafka,
-                options.otel_python if name == "otel" else sys.executable,
-            )
-            for name in CONTENDERS
-        }
-    measured = {name: result for name, result in results.items() if result is not None}
-    reference = measured.get("otel", measured["bare"])
-    for result in measured.values():
-        result["p50_ratio"] = result["p50_us"] / reference["p50_us"]
-    if options.json:
-        print(
-            json.dumps(
-                {"reference": "otel" if "otel" in measured else "bare", "contenders": measured},
-                indent=2,
-            )
-        )
-        return
+    if not options.peers.exists():
+        parser.error(f"{options.peers} is missing; `make bench-emit` installs the peers")
+    print(f"load average: {os.getloadavg()[0]:.1f}")
+    print("|  | p50 µs | p99 µs | max µs | p50 ratio | p99 ratio | CPU µs | mean | per s | lost |")
+    print("| -- | -: | -: | -: | -: | -: | -: | -: | -: | -: |")
+    names = dict.fromkeys((*(options.only or CONTENDERS), SUBJECT))
+    pairs = {}
+    with http_sink() as sink:
+        for name in names:
+            pairs[name] = pair = measured_by(options.peers, name, sink)
+            reference = None if name == REFERENCE else pair[REFERENCE]
+            print(row(name, pair[name], reference), flush=True)
+    print("ratios: to OpenTelemetry in the same process")
+    print(f"load average: {os.getloadavg()[0]:.1f}")
+    lost = {per_s: lost_by_kill(per_s) for per_s in (PACE_PER_S, 0)}
+    print(f"SIGKILL: lost {lost[PACE_PER_S]} of {KILLED} paced, {lost[0]} of {KILLED} unpaced")
+    print(f"a lone event reaches the sender after {lone_event_ms():.0f} ms (median)")
+    print(f"an idle process takes {idle_cpu_ms_per_s():.2f} ms of CPU per second")
+    ours, other = pairs[SUBJECT][SUBJECT]["p50_us"], pairs[SUBJECT][REFERENCE]["p50_us"]
     print(
-        f"{'':14}{'p50 us':>9}{'p99 us':>9}{'max us':>9}{'cpu us':>8}{'emits/s':>10}"
-        f"{'delivered/s':>13}{'lost':>7}{'p50 ratio':>11}"
+        f"p50 {ours:.0f} µs · OpenTelemetry {other:.0f} µs · ratio {ours / other:.2f} "
+        f"· lost {max(lost.values())} of {KILLED}"
     )
-    for name, result in measured.items():
-        print(
-            f"{name:14}{result['p50_us']:9.0f}{result['p99_us']:9.0f}{result['max_us']:9.0f}{result['cpu_us']:8.0f}{result['unpaced_per_s']:10.0f}"
-            f"{result['with_delivery_per_s']:13.0f}{result['lost']:7.0f}{result['p50_ratio']:11.2f}"
-        )
-    print(f"p50 ratio: to {'otel' if 'otel' in measured else 'bare'}")
 
 
 if __name__ == "__main__":

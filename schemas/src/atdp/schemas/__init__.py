@@ -54,6 +54,7 @@ from atdp.schemas.contract_check import (
     ENCODING_RULE,
     check,
     check_record,
+    encode_proved,
 )
 from atdp.schemas.contract_rule import ContractRule
 from atdp.schemas.contract_tree import (
@@ -98,6 +99,7 @@ from atdp.schemas.event import (
     record_key,
 )
 from atdp.schemas.event_files import EventEntry, UnreadableEvents, read_events
+from atdp.schemas.event_template import EventTemplate, time_of_micros
 from atdp.schemas.generation import (
     BlobRef,
     Generation,
@@ -155,6 +157,7 @@ from atdp.schemas.sequence_rules import SEQUENCE_RULES, SequenceRule
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
 from atdp.schemas.trajectory_builder import (
     EnvelopeFields,
+    NumberedEvent,
     TrajectoryBuilder,
     TrajectoryIdentity,
 )
@@ -211,6 +214,7 @@ __all__ = [
     "Event",
     "EventEntry",
     "EventId",
+    "EventTemplate",
     "Feedback",
     "FeedbackType",
     "Finding",
@@ -231,6 +235,7 @@ __all__ = [
     "MemoryOp",
     "Message",
     "NotCanonical",
+    "NumberedEvent",
     "Observation",
     "Outcome",
     "OutcomeResult",
@@ -297,6 +302,7 @@ __all__ = [
     "deterministic_event_id",
     "encode",
     "encode_plainly",
+    "encode_proved",
     "encode_record",
     "escape_control_characters",
     "escape_name",
@@ -328,6 +334,7 @@ __all__ = [
     "schemas",
     "sequence_vectors",
     "signed_headers",
+    "time_of_micros",
     "tool_calls",
     "tool_calls_to_chat",
     "topic",

@@ -1,20 +1,25 @@
 """The fast encoder of events to Avro bytes. It runs in the agent's thread, so its time matters.
 
 fastavro needs a mapping of every value, and finds the branch of each union by validating the value
-against it, level by level. Here the schema is compiled once into closures that read the attributes
-of the values directly. A nullable field needs no search: its value is None or it is not. This is
-four to six times as fast (benchmarks/codec.py). The schema file stays the only contract: nothing of
-it is repeated here. A value that the compiled form does not expect (a wrong type, a number that its
-type cannot hold) is passed to the plain encoder, which encodes it or names the error. A property
-test compares the two encoders.
+against it, level by level. Here the schema is compiled once into Python functions that read the
+attributes of the values directly, as `dataclasses` compiles constructors: one function for each
+record, without a call for each field. The schema file stays the only contract: nothing of it is
+repeated here. A value that the compiled form does not expect (a wrong type, a number that its type
+cannot hold) raises, and the caller passes the event to the plain encoder, which encodes it or names
+the error. A property test compares the two encoders.
+
+With rules of the contract, the functions also raise for a record that breaks one of them. Rules are
+looked at only where one of their fields is set, and names and counts are first held against a quick
+proof. A property test compares this with `check`.
 """
 
-import operator
 import struct
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, assert_never
 
+from atdp.schemas import _rule_predicates as predicates
+from atdp.schemas.contract_rule import ContractRule
 from atdp.schemas.contract_tree import (
     TIMESTAMP_MICROS,
     AvroArray,
@@ -26,228 +31,325 @@ from atdp.schemas.contract_tree import (
     AvroType,
 )
 from atdp.schemas.errors import SchemaError
-from atdp.schemas.event import KIND_OF_BODY
 
 Parts: TypeAlias = list[bytes]
 Writer: TypeAlias = Callable[[Any, Parts], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DOUBLE = struct.Struct("<d")
-_FLOAT = struct.Struct("<f")
-_TABLE_SIZE = 4096  # numbers below it (lengths, counts, many token ids) come from a table
+_RUN = 5  # nullable fields side by side that are held against None at once
 
 
-class _UnexpectedValue(Exception):
-    """A value that the compiled form leaves to the plain encoder."""
+class UnexpectedValue(Exception):
+    """A value that the compiled form leaves to the plain encoder and to `check`."""
 
 
-def compile_event(tree: AvroRecord) -> Writer:
-    """Return a writer of events of the schema `tree`.
-
-    The writer appends the Avro body, in pieces, to a list. It raises on whatever it does not
-    expect; the caller then throws away what was appended.
-    """
-    return _Compiler().event(tree)
-
-
-def _varint(number: int) -> bytes:
-    if not -(1 << 63) <= number < 1 << 63:
-        raise _UnexpectedValue
-    rest = (number << 1) ^ (number >> 63)
+def unsigned_varint(number: int) -> bytes:
+    """Return a number of 0 or more in groups of seven bits, the lowest first."""
     out = bytearray()
-    while rest > 0x7F:
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
+    while number > 0x7F:
+        out.append((number & 0x7F) | 0x80)
+        number >>= 7
+    out.append(number)
     return bytes(out)
 
 
-_VARINTS = tuple(_varint(number) for number in range(_TABLE_SIZE))
+def varint(number: int) -> bytes:
+    """Return a number of up to 64 bits in Avro's form."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise UnexpectedValue
+    return unsigned_varint((number << 1) ^ (number >> 63))
 
 
-def _long(number: int) -> bytes:
-    if type(number) is not int:
-        raise _UnexpectedValue
-    return _VARINTS[number] if 0 <= number < _TABLE_SIZE else _varint(number)
+LENGTHS = tuple(varint(number) for number in range(4096))
+"""The forms of small numbers: of lengths and counts, and of many token ids."""
+BRANCHED_LENGTHS = tuple(b"\x02" + size for size in LENGTHS)
+"""The same behind the branch of a nullable field that is not null."""
+_TABLE_SIZE = len(LENGTHS)
 
 
 def _int(number: int) -> bytes:
     if type(number) is not int:
-        raise _UnexpectedValue
+        raise UnexpectedValue
     if 0 <= number < _TABLE_SIZE:
-        return _VARINTS[number]
+        return LENGTHS[number]
     if not -(1 << 31) <= number < 1 << 31:
-        raise _UnexpectedValue
-    return _varint(number)
+        raise UnexpectedValue
+    return varint(number)
 
 
-def _write_int(value: int, parts: Parts) -> None:
-    parts.append(_int(value))
+def _long(number: int) -> bytes:
+    if type(number) is not int:
+        raise UnexpectedValue
+    return LENGTHS[number] if 0 <= number < _TABLE_SIZE else varint(number)
 
 
-def _write_long(value: int, parts: Parts) -> None:
-    parts.append(_long(value))
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _long(len(encoded)) + encoded
 
 
-def _write_string(value: str, parts: Parts) -> None:
-    encoded = value.encode()
-    parts.append(_long(len(encoded)))
-    parts.append(encoded)
+def _boolean(value: bool) -> bytes:
+    if value is not True and value is not False:
+        raise UnexpectedValue
+    return b"\x01" if value else b"\x00"
 
 
-def _write_boolean(value: bool, parts: Parts) -> None:
-    if value is True:
-        parts.append(b"\x01")
-    elif value is False:
-        parts.append(b"\x00")
-    else:
-        raise _UnexpectedValue
+def _floating(form: str) -> Callable[[float], bytes]:
+    pack = struct.Struct(form).pack
+
+    def write(value: float) -> bytes:
+        if type(value) is not float:
+            raise UnexpectedValue
+        return pack(value)
+
+    return write
 
 
-def _write_double(value: float, parts: Parts) -> None:
-    if type(value) is not float:
-        raise _UnexpectedValue
-    parts.append(_DOUBLE.pack(value))
+def _micros(value: datetime) -> bytes:
+    return varint((value - _EPOCH) // timedelta(microseconds=1))  # a time without zone raises
 
 
-def _write_float(value: float, parts: Parts) -> None:
-    if type(value) is not float:
-        raise _UnexpectedValue
-    parts.append(_FLOAT.pack(value))
-
-
-def _write_micros(value: datetime, parts: Parts) -> None:
-    since = value - _EPOCH  # a time without zone raises here
-    parts.append(_varint((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds))
-
-
-_PRIMITIVES: Mapping[str, Writer] = {
-    "string": _write_string,
-    "int": _write_int,
-    "long": _write_long,
-    "boolean": _write_boolean,
-    "double": _write_double,
-    "float": _write_float,
+_PRIMITIVES: Mapping[str, Callable[[Any], bytes]] = {
+    "string": _string,
+    "int": _int,
+    "long": _long,
+    "boolean": _boolean,
+    "double": _floating("<d"),
+    "float": _floating("<f"),
 }
 
+_QUICK_PROOFS: Mapping[Callable[..., bool], str] = {
+    predicates.are_names: "({0} is None or {0}.isprintable())",
+    predicates.are_ids: (
+        f"({{0}} is None or {{0}}.isprintable() and 0 < len({{0}}) <= "
+        f"{predicates.MAX_ID_CHARACTERS})"
+    ),
+    predicates.are_required_ids: (
+        f"({{0}}.isprintable() and 0 < len({{0}}) <= {predicates.MAX_ID_CHARACTERS})"
+    ),
+    predicates.not_negative: "({0} is None or {0} >= 0)",
+}
+"""Expressions that are true only where a value keeps the rules of a predicate."""
 
-class _Compiler:
-    """Turns types into writers; a named type that is used in several places has one writer."""
 
-    def __init__(self) -> None:
-        self._named: dict[str, Writer] = {}
+def latest_time() -> datetime:
+    """Return the latest time that the contract accepts now."""
+    return datetime.now(UTC) + predicates.CLOCK_TOLERANCE
 
-    def event(self, tree: AvroRecord) -> Writer:
-        """Return the writer of the event record, whose body fields are one attribute of the value.
 
-        Raises:
-            SchemaError: the body fields do not stand side by side.
+class EncoderCompiler:
+    """Compiles writers of the types of one schema; a type used in several places has one writer."""
+
+    def __init__(self, rules: Iterable[ContractRule] = ()) -> None:
+        """Make writers that raise for a record that breaks one of `rules`."""
+        self._rules: dict[str, list[ContractRule]] = {}
+        for rule in rules:
+            self._rules.setdefault(rule.record, []).append(rule)
+        self._writers: dict[str, Writer] = {}
+
+    def record(self, record: AvroRecord) -> Writer:
+        """Return a writer that appends the bytes of a value of `record`, in pieces, to a list.
+
+        It raises on whatever it does not expect; the caller then throws away what was appended.
         """
-        bodies = set(KIND_OF_BODY.values())
-        fields = tree.fields
-        first = next(index for index, field in enumerate(fields) if field.name in bodies)
-        after = first + len(bodies)
-        if {field.name for field in fields[first:after]} != bodies:
-            raise SchemaError("the body fields of the event schema must stand side by side")
-        kind_of = KIND_OF_BODY
-        envelope = [self._step(field) for field in fields[:first]]
-        # One of the body fields is set; those before and behind it are nulls.
-        body = {
-            field.name: (
-                b"\x00" * index + b"\x02",
-                self.type(field.type.item),
-                b"\x00" * (len(bodies) - 1 - index),
-            )
-            for index, field in enumerate(fields[first:after])
-            if isinstance(field.type, AvroNullable)
-        }
-        rest = [self._step(field) for field in fields[after:]]
+        writer = self._writers.get(record.name)
+        if writer is None:
+            writer = self.fields(record.name, record.fields, rules=True)
+            self._writers[record.name] = writer
+        return writer
 
-        def write(event: Any, parts: Parts) -> None:
-            for get, step in envelope:
-                step(get(event), parts)
-            before, step, behind = body[kind_of[type(event.body)]]
-            parts.append(before)
-            step(event.body, parts)
-            parts.append(behind)
-            for get, step in rest:
-                step(get(event), parts)
+    def fields(self, name: str, fields: Sequence[AvroField], *, rules: bool = False) -> Writer:
+        """Return a writer of some fields of the record `name`, which hold all `rules` or none."""
+        return _RecordSource(self, name, fields, self.rules(name) if rules else ()).compile()
 
-        return write
+    def rules(self, name: str) -> Sequence[ContractRule]:
+        """Return the rules of the record `name`."""
+        return self._rules.get(name, ())
 
-    def type(self, node: AvroType) -> Writer:
-        """Return the writer of any type of the schema.
-
-        Raises:
-            SchemaError: the type is a primitive that events do not use.
-        """
+    def value(self, node: AvroType) -> Callable[[Any], bytes]:
+        """Return a function that gives the bytes of a value of any type."""
         match node:
             case AvroPrimitive("long", logical_type) if logical_type == TIMESTAMP_MICROS:
-                return _write_micros
+                return _micros
             case AvroPrimitive(name):
-                writer = _PRIMITIVES.get(name)
-                if writer is None:
+                primitive = _PRIMITIVES.get(name)
+                if primitive is None:
                     raise SchemaError(f"the compiled encoder has no writer for the type {name}")
-                return writer
+                return primitive
+            case AvroEnum():
+                numbers = {symbol: varint(index) for index, symbol in enumerate(node.symbols)}
+                return numbers.__getitem__
             case AvroNullable(item):
-                return self._nullable(self.type(item))
+                inner = self.value(item)
+                return lambda value: b"\x00" if value is None else b"\x02" + inner(value)
             case AvroArray(items):
-                return self._array(self.type(items))
-            case AvroRecord() | AvroEnum():
-                return self._named_type(node)
+                return _joined(self._array(items))
+            case AvroRecord():
+                return _joined(self.record(node))
             case never:
                 assert_never(never)
 
-    def _step(self, field: AvroField) -> tuple[Callable[[Any], Any], Writer]:
-        return operator.attrgetter(field.name), self.type(field.type)
+    def _array(self, items: AvroType) -> Writer:
+        step = None if isinstance(items, AvroRecord) else self.value(items)
+        write = self.record(items) if isinstance(items, AvroRecord) else None
+        is_float = isinstance(items, AvroPrimitive) and items.name == "float"
 
-    def _named_type(self, node: AvroRecord | AvroEnum) -> Writer:
-        writer = self._named.get(node.name)
-        if writer is None:
-            writer = self._record(node) if isinstance(node, AvroRecord) else self._enum(node)
-            self._named[node.name] = writer
-        return writer
-
-    def _nullable(self, inner: Writer) -> Writer:
-        def write(value: Any, parts: Parts) -> None:
-            if value is None:
-                parts.append(b"\x00")
-            else:
-                parts.append(b"\x02")
-                inner(value, parts)
-
-        return write
-
-    def _record(self, record: AvroRecord) -> Writer:
-        steps = [self._step(field) for field in record.fields]
-
-        def write(value: Any, parts: Parts) -> None:
-            for get, step in steps:
-                step(get(value), parts)
-
-        return write
-
-    def _enum(self, enum: AvroEnum) -> Writer:
-        numbers = {symbol: _varint(index) for index, symbol in enumerate(enum.symbols)}
-
-        def write(value: str, parts: Parts) -> None:
-            parts.append(numbers[value])
-
-        return write
-
-    def _array(self, step: Writer) -> Writer:
-        def write(values: Any, parts: Parts) -> None:
+        def write_all(values: Any, parts: Parts) -> None:
             if type(values) is not tuple and type(values) is not list:
-                raise _UnexpectedValue
+                raise UnexpectedValue
             if values:
                 parts.append(_long(len(values)))
-                if step is _write_int:
-                    parts.extend(map(_int, values))
-                elif step is _write_float:
+                if is_float:
                     parts.append(struct.pack(f"<{len(values)}f", *values))
-                else:
+                elif step is not None:
+                    parts.extend(map(step, values))
+                elif write is not None:
                     for value in values:
-                        step(value, parts)
+                        write(value, parts)
             parts.append(b"\x00")
 
-        return write
+        return write_all
+
+    def writer(self, node: AvroType) -> Writer | None:
+        """Return the writer of a type that is written in pieces; None for any other type."""
+        if isinstance(node, AvroRecord):
+            return self.record(node)
+        return self._array(node.items) if isinstance(node, AvroArray) else None
+
+
+def _joined(write: Writer) -> Callable[[Any], bytes]:
+    def value_bytes(value: Any) -> bytes:
+        parts: Parts = []
+        write(value, parts)
+        return b"".join(parts)
+
+    return value_bytes
+
+
+class _RecordSource:
+    """The source of a function `write(value, parts)` that writes some fields of a record."""
+
+    def __init__(
+        self,
+        compiler: EncoderCompiler,
+        name: str,
+        fields: Sequence[AvroField],
+        rules: Iterable[ContractRule],
+    ) -> None:
+        self._compiler = compiler
+        self._name = name
+        self._fields = fields
+        self._names: dict[str, Any] = {"unexpected": UnexpectedValue, "latest_time": latest_time}
+        self._lines: list[str] = []
+        self._variables = {field.name: f"v{index}" for index, field in enumerate(fields)}
+        for field in fields:
+            self._add(f"{self._variables[field.name]} = value.{field.name}")
+        for rule in rules:
+            self._add_rule(rule)
+        self._add_fields()
+
+    def compile(self) -> Writer:
+        source = "\n    ".join(
+            ["def write(value, parts):", "out = parts.append", *(self._lines or ["pass"])]
+        )
+        # The source consists of names of the schema's fields and of this module's own text.
+        exec(compile(source, f"<writer of {self._name}>", "exec"), self._names)  # noqa: S102
+        writer: Writer = self._names["write"]
+        return writer
+
+    def _add(self, *lines: str, level: int = 0) -> None:
+        self._lines.extend("    " * level + line for line in lines)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def _add_rule(self, rule: ContractRule) -> None:
+        whole = [name.partition(".")[0] for name in rule.fields]
+        variables = [self._variables[name] for name in whole]
+        values = [
+            f"[item.{name.partition('.')[2]} for item in {variable}]" if "." in name else variable
+            for name, variable in zip(rule.fields, variables, strict=True)
+        ]
+        arguments = ", ".join([*values, "latest_time()"] if rule.latest else values)
+        broken = f"not {self._constant(rule.holds)}({arguments})"
+        quick = _QUICK_PROOFS.get(rule.holds)
+        if rule.holds is predicates.has_named_body:
+            # The action of a model call; `variables` are in the order of `ACTION_BODIES`.
+            type_, _, generation, *others = variables
+            nothing = " is ".join([*others, "None"])
+            proof = f"{type_} == 'generation' and {generation} is not None and {nothing}"
+            broken = f"not ({proof}) and {broken}"
+        elif quick is not None:
+            proof = " and ".join(quick.format(variable) for variable in variables)
+            broken = f"not ({proof}) and {broken}"
+        elif _keeps_nothing(rule):
+            is_set = [
+                variable if "." in name else f"{variable} is not None"
+                for name, variable in zip(rule.fields, variables, strict=True)
+            ]
+            broken = f"({' or '.join(dict.fromkeys(is_set))}) and {broken}"
+        self._add(f"if {broken}:", "    raise unexpected")
+
+    def _add_fields(self) -> None:
+        run: list[AvroField] = []
+        for field in (*self._fields, None):
+            if field is not None and isinstance(field.type, AvroNullable) and len(run) < _RUN:
+                run.append(field)
+                continue
+            self._add_run(run)
+            run = []
+            if field is not None and isinstance(field.type, AvroNullable):
+                run = [field]
+            elif field is not None:
+                self._add_value(field.type, self._variables[field.name], "", 0)
+
+    def _add_run(self, run: Sequence[AvroField]) -> None:
+        """Write nullable fields that stand side by side."""
+        variables = [self._variables[field.name] for field in run]
+        level = 0
+        if len(run) > 1:
+            nothing = self._constant(b"\x00" * len(run))
+            self._add(f"if {' is '.join(variables)} is None:", f"    out({nothing})", "else:")
+            level = 1
+        for field, variable in zip(run, variables, strict=True):
+            if isinstance(field.type, AvroNullable):
+                self._add(f"if {variable} is None:", r"    out(b'\x00')", "else:", level=level)
+                self._add_value(field.type.item, variable, r"b'\x02'", level + 1)
+
+    def _add_value(self, node: AvroType, variable: str, before: str, level: int) -> None:
+        """Write a value behind the bytes `before`, an expression, or behind nothing."""
+        match node:
+            case AvroPrimitive("string"):
+                self._add(
+                    f"text = {variable}.encode()",
+                    "size = len(text)",
+                    f"out({self._sizes(before)}[size] if size < {_TABLE_SIZE} else "
+                    f"{before or 'b'} + {self._constant(varint)}(size))",
+                    "out(text)",
+                    level=level,
+                )
+            case AvroArray() | AvroRecord():
+                if before:
+                    self._add(f"out({before})", level=level)
+                write = self._constant(self._compiler.writer(node))
+                self._add(f"{write}({variable}, parts)", level=level)
+            case AvroPrimitive() | AvroEnum() | AvroNullable():
+                function = self._constant(self._compiler.value(node))
+                prefix = f"{before} + " if before else ""
+                self._add(f"out({prefix}{function}({variable}))", level=level)
+            case never:
+                assert_never(never)
+
+    def _sizes(self, before: str) -> str:
+        return self._constant(BRANCHED_LENGTHS if before else LENGTHS)
+
+
+def _keeps_nothing(rule: ContractRule) -> bool:
+    """Return whether a record keeps the rule that has none of its fields, or empty lists there."""
+    nothing: list[Any] = [[] if "." in name else None for name in rule.fields]
+    try:
+        return rule.holds(*nothing, *([latest_time()] if rule.latest else []))
+    except (TypeError, ValueError, AttributeError):
+        return False

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from atdp.schemas.canonical import json_levels
@@ -20,6 +20,8 @@ MAX_JSON_LEVELS = 200
 """Objects and arrays nested deeper are refused: governance walks no deeper."""
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Earlier times are refused: they come from clocks that were never set."""
+CLOCK_TOLERANCE = timedelta(days=1)
+"""Time that an event may lie in the future, since clocks of producers are not exact."""
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -95,7 +97,7 @@ def ends_after_start(
 
 
 ACTION_BODIES = (
-    "message",
+    "message",  # the first, see `has_named_body`
     "generation",
     "tool_call",
     "memory_op",
@@ -111,8 +113,10 @@ ACTION_BODIES = (
 
 def has_named_body(type_: str, *bodies: object) -> bool:
     """Return whether an action has the body that its type names and no other."""
-    present = {name for name, body in zip(ACTION_BODIES, bodies, strict=True) if body is not None}
-    return present == {type_} or (type_ == "generation" and present == {"message", "generation"})
+    if type_ not in ACTION_BODIES or bodies[ACTION_BODIES.index(type_)] is None:
+        return False
+    others = len(bodies) - bodies.count(None) - 1
+    return others == 0 or (others == 1 and type_ == "generation" and bodies[0] is not None)
 
 
 def target_is_named(kind: str, event_id: str | None, step: int | None) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 
 import fastavro
 
-from atdp.schemas import _compiled_encoder, _mapping, _number_ranges
+from atdp.schemas import _mapping, _number_ranges
+from atdp.schemas._event_encoder import event_encoder
 from atdp.schemas._overlong_integers import refuse_overlong
 from atdp.schemas._schema_mismatch import first_mismatch
 from atdp.schemas.errors import InvalidRecord
@@ -108,13 +109,10 @@ def encode(event: Event) -> bytes:
     Raises:
         InvalidRecord: a value does not fit the schema (an int beyond 32 bits, a lone surrogate).
     """
-    prefix, write = _event_writer()
-    parts = [prefix]
     try:
-        write(event, parts)
+        return event_encoder().encode(event)
     except Exception:  # noqa: BLE001 - the plain encoder takes the event or names the error
         return encode_plainly(event)
-    return b"".join(parts)
 
 
 def encode_plainly(event: Event) -> bytes:
@@ -126,12 +124,6 @@ def encode_plainly(event: Event) -> bytes:
         InvalidRecord: see `encode`.
     """
     return encode_record("event", event_to_record(event))
-
-
-@functools.cache
-def _event_writer() -> tuple[bytes, _compiled_encoder.Writer]:
-    schema = newest("event")
-    return MARKER + schema.fingerprint, _compiled_encoder.compile_event(schema.tree)
 
 
 def decode(data: bytes) -> Event:

@@ -80,9 +80,14 @@ def context_hashes(before: str, event_id: str, messages: int) -> list[str]:
     """Return the hash after each of the messages that `event_id` adds; see `context_hash`."""
     hashes = []
     for index in range(messages):
-        before = hashlib.sha256(f"{before}\n{event_id}\n{index}".encode()).hexdigest()
+        before = context_link(before, event_id, index)
         hashes.append(before)
     return hashes
+
+
+def context_link(before: str, event_id: str, index: int) -> str:
+    """Return the hash after one more message, with `index` in the event that adds it."""
+    return hashlib.sha256(f"{before}\n{event_id}\n{index}".encode()).hexdigest()
 
 
 def content_hash(record: Mapping[str, Any]) -> str | None:

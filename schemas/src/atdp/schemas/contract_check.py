@@ -8,16 +8,15 @@ The check is total: it gives an answer for every event, with whatever values, an
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+from atdp.schemas._event_encoder import proving_encoder
+from atdp.schemas._rule_predicates import CLOCK_TOLERANCE
 from atdp.schemas.codec import encode
 from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.event import Event
 from atdp.schemas.rule_walk import BODIES, ContractViolation, RuleWalk, record_walk, value_walk
-
-CLOCK_TOLERANCE = timedelta(days=1)
-"""Time that an event may lie in the future, since clocks of producers are not exact."""
 
 ENCODING_RULE = "Event.encoding"
 """Id of the violation of an event that the codec refuses."""
@@ -43,6 +42,17 @@ def check(
     except Exception as error:  # noqa: BLE001 - values of any type may fail in any way
         return (*violations, ContractViolation(ENCODING_RULE, "$", _encoding_sentence(error)))
     return violations
+
+
+def encode_proved(event: Event) -> bytes | None:
+    """Return the bytes of an event that keeps all rules, found in one pass with them.
+
+    None means that this pass cannot tell: `encode` and `check` name what is wrong, if anything is.
+    """
+    try:
+        return proving_encoder().encode(event)
+    except Exception:  # noqa: BLE001 - values of any type may fail in any way
+        return None
 
 
 def check_record(

@@ -19,7 +19,7 @@ from atdp.schemas.canonical import canonical_sha256
 from atdp.schemas.context import (
     EMPTY_CONTEXT_HASH,
     context_hash,
-    context_hashes,
+    context_link,
     contributed_messages,
     split_common_prefix,
 )
@@ -37,7 +37,10 @@ class HeldContext(Generic[K]):
         """Hold no message; `key` gives equal keys for equal messages and no others."""
         self._key = key
         self._keys: list[K] = []
+        self._names: list[tuple[str, int]] = []
+        """The event that contributed each message, and the message's index there."""
         self._hashes: list[str] = []
+        """The hash after each message, as far as one was asked for."""
         self.is_lost = False
         """True when readers may hold another context, so that all of it has to be sent again."""
         self.is_known = True
@@ -67,11 +70,12 @@ class HeldContext(Generic[K]):
     def add(self, event_id: str, body: Body) -> None:
         """Fold the body of an event in."""
         if isinstance(body, Observation) and body.context_base is not None:
-            del self._keys[body.context_base :], self._hashes[body.context_base :]
+            base = body.context_base
+            del self._keys[base:], self._names[base:], self._hashes[base:]
             self.is_lost = self.is_lost and body.context_base > 0
-        messages = contributed_messages(body)
-        self._hashes.extend(context_hashes(self._hash_of(None), event_id, len(messages)))
-        self._keys.extend(self._key(message) for message in messages)
+        for index, message in enumerate(contributed_messages(body)):
+            self._keys.append(self._key(message))
+            self._names.append((event_id, index))
 
     def lose(self) -> None:
         """Note that an event did not get into the log: readers may hold another context."""
@@ -80,20 +84,25 @@ class HeldContext(Generic[K]):
     def forget(self) -> None:
         """Note that the model was shown messages that are not known here."""
         self._keys.clear()
+        self._names.clear()
         self._hashes.clear()
         self.is_lost, self.is_known = True, False
 
     def copy(self) -> "HeldContext[K]":
         """Return an independent context in the same state."""
         other = HeldContext(self._key)
-        other._keys, other._hashes = list(self._keys), list(self._hashes)
+        other._keys, other._names = list(self._keys), list(self._names)
+        other._hashes = list(self._hashes)
         other.is_lost, other.is_known = self.is_lost, self.is_known
         return other
 
     def _hash_of(self, length: int | None) -> str:
         """Return the hash of the first `length` messages held; None: of all."""
-        hashes = self._hashes[:length]
-        return hashes[-1] if hashes else EMPTY_CONTEXT_HASH
+        wanted = len(self._names) if length is None else min(length, len(self._names))
+        for event_id, index in self._names[len(self._hashes) : wanted]:
+            before = self._hashes[-1] if self._hashes else EMPTY_CONTEXT_HASH
+            self._hashes.append(context_link(before, event_id, index))
+        return self._hashes[wanted - 1] if wanted else EMPTY_CONTEXT_HASH
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -93,12 +93,14 @@ class PromptMemory:
         )
 
     def remember(self, event: Event) -> None:
-        """Hold the tokens of a generation that is in the log."""
-        body = event.body
-        generation = body.generation if isinstance(body, Action) else None
-        if generation is None or generation.tokenizer_hash not in self._control_tokens:
+        """Hold the tokens of the generation, if any, of an event that is in the log."""
+        if isinstance(event.body, Action) and event.body.generation is not None:
+            self.hold(producer_key(event), event.event_id, event.body.generation)
+
+    def hold(self, key: ProducerKey, event_id: str, generation: Generation) -> None:
+        """Hold the tokens of a generation, of the event `event_id`, that is in the log."""
+        if generation.tokenizer_hash not in self._control_tokens:
             return
-        key = producer_key(event)
         held = self._held.setdefault(key, [])
         self._held.move_to_end(key)
         replaced = next(
@@ -112,7 +114,7 @@ class PromptMemory:
             if replaced is not None:
                 held.remove(replaced)
                 self._held_tokens -= len(replaced.tokens)
-            held.append(_HeldGeneration(event.event_id, generation.tokenizer_hash, tokens))
+            held.append(_HeldGeneration(event_id, generation.tokenizer_hash, tokens))
             self._held_tokens += len(tokens)
         while self._held_tokens > self._max_tokens:
             self.forget(next(iter(self._held)))

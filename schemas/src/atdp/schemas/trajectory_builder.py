@@ -9,7 +9,7 @@ taken, if need be a gap event; otherwise the sequence has a hole.
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Self, TypedDict, Unpack
+from typing import Generic, Protocol, Self, TypedDict, Unpack
 
 from atdp.schemas.action import Action
 from atdp.schemas.decision_steps import StepCounter
@@ -75,6 +75,22 @@ class EnvelopeFields(TypedDict, total=False):
     governance: Governance | None
 
 
+class NumberedEvent(Protocol):
+    """The parts of an event that its producer remembers."""
+
+    @property
+    def event_id(self) -> EventId:
+        """The event's id."""
+
+    @property
+    def seq(self) -> int:
+        """The number of its producer."""
+
+    @property
+    def body(self) -> Body:
+        """The body as it is written."""
+
+
 @dataclass(slots=True, kw_only=True)
 class TrajectoryBuilder(Generic[K]):
     """The state of one trajectory that is being recorded; makes its events in order."""
@@ -91,9 +107,14 @@ class TrajectoryBuilder(Generic[K]):
     def take_seq(self, producer_id: str) -> int:
         """Return the next number of the producer; another producer than before begins at 0."""
         if producer_id != self.producer_id:
-            self.producer_id, self.next_seq = producer_id, 0
+            self.begin_producer(producer_id)
         seq, self.next_seq = self.next_seq, self.next_seq + 1
         return seq
+
+    def begin_producer(self, producer_id: str) -> None:
+        """Number from 0, unless the producer is the one of before."""
+        if producer_id != self.producer_id:
+            self.producer_id, self.next_seq = producer_id, 0
 
     def event(
         self,
@@ -111,18 +132,39 @@ class TrajectoryBuilder(Generic[K]):
         the event gets the step that its body belongs to. A given step leaves the counter of steps
         as it is.
         """
-        identity = self.identity
+        body, step = self.fold(body, event_id, step)
+        return self.folded_event(body, event_id=event_id, seq=seq, at=at, step=step, **fields)
+
+    def fold(self, body: Body, event_id: EventId, step: int | None) -> tuple[Body, int]:
+        """Fold a body into the context held; return it as it is written, and its step."""
         body = self._with_reference(body)
+        if step is None:
+            step = self.steps.step_of(body)
+        self.context.add(event_id, body)
+        return body, step
+
+    def folded_event(
+        self,
+        body: Body,
+        *,
+        event_id: EventId,
+        seq: int,
+        at: datetime | None,
+        step: int,
+        **fields: Unpack[EnvelopeFields],
+    ) -> Event:
+        """Return the event of a body that was folded."""
+        identity = self.identity
         fields.setdefault("versions", identity.versions)
         fields.setdefault("governance", identity.governance)
-        event = Event(
+        return Event(
             event_id=event_id,
             tenant_id=identity.tenant_id,
             trajectory_id=identity.trajectory_id,
             attempt=identity.attempt,
             producer_id=self.producer_id,
             seq=seq,
-            step=self.steps.step_of(body) if step is None else step,
+            step=step,
             occurred_at=at,
             session_id=identity.session_id,
             end_user_id=identity.end_user_id,
@@ -135,13 +177,12 @@ class TrajectoryBuilder(Generic[K]):
             body=body,
             **fields,
         )
-        self.context.add(event_id, body)
-        return event
 
-    def keep(self, event: Event) -> None:
+    def keep(self, event: NumberedEvent) -> None:
         """Note that an event is in the log, before every event that is made after this."""
-        if self.prompts is not None:
-            self.prompts.remember(event)
+        body = event.body
+        if self.prompts is not None and isinstance(body, Action) and body.generation is not None:
+            self.prompts.hold(self._key(), event.event_id, body.generation)
 
     def lose(self) -> None:
         """Note that an event did not get into the log.

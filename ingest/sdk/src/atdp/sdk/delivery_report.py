@@ -6,13 +6,18 @@ or offered, but it can never be delivered: it does not fit the schema or the rec
 
 Counters have one writer each (the emitting side under the recorder's lock, or the shipper thread),
 so no lock is needed here, and asking for a report from a signal handler cannot block.
+
+The emitting side notes for each event the position in the spool that its record ends at, and the
+shipper notes the positions of the records that are delivered. Which event is where is found out
+when somebody asks (`FlushReport.fates`); only losses are kept by event id.
 """
 
-import itertools
+import bisect
+import functools
 import logging
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -27,6 +32,54 @@ OTHER_REASONS = "other reasons"
 
 Fate: TypeAlias = Literal["delivered", "pending", "dropped", "failed"]
 REMEMBERED = 100_000  # event ids whose fate is kept (about 20 MB); older ones stay counted
+
+
+class EventFates(Mapping[EventId, Fate]):
+    """The fates of the newest events by id, as they were when the report was made."""
+
+    def __init__(
+        self,
+        accepted: list[tuple[EventId, int]],
+        delivered: list[int],
+        lost: dict[EventId, Fate],
+    ) -> None:
+        """Compare positions when the first fate is asked for.
+
+        Args:
+            accepted: events in the order of the spool, each with the position behind its record.
+            delivered: positions of the first bytes of delivered records.
+            lost: events that will never be delivered.
+        """
+        self._accepted = accepted
+        self._delivered = delivered
+        self._lost = lost
+
+    def __getitem__(self, event_id: EventId) -> Fate:
+        """Return the fate of an event."""
+        return self._fates[event_id]
+
+    def __iter__(self) -> Iterator[EventId]:
+        """Iterate over the ids: of accepted events in the order of the spool, then of lost ones."""
+        return iter(self._fates)
+
+    def __len__(self) -> int:
+        """Return the number of events that are remembered."""
+        return len(self._fates)
+
+    @functools.cached_property
+    def _fates(self) -> dict[EventId, Fate]:
+        delivered = sorted(self._delivered)
+        # The oldest of too many only says where the next one begins.
+        newest, before = self._accepted, 0
+        if len(newest) > REMEMBERED:
+            before, newest = newest[0][1], newest[1:]
+        fates: dict[EventId, Fate] = {}
+        for event_id, end in newest:
+            at = bisect.bisect_left(delivered, before)
+            is_delivered = at < len(delivered) and delivered[at] < end
+            fates[event_id] = "delivered" if is_delivered else "pending"
+            before = end
+        return fates | self._lost
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +97,7 @@ class FlushReport:
     damaged_bytes: int
     """Bytes of spools that could not be read back. Their events are lost; own ones stay pending."""
     fates: Mapping[EventId, Fate]
-    """Fate by event id, of the newest events (see `REMEMBERED`)."""
+    """Fate by event id, of the newest events (see `REMEMBERED`). It is computed when it is used."""
     reasons: Mapping[str, int]
     """Number of dropped and failed events by reason. Reasons beyond the first `MAX_REASONS` are
     counted together as `OTHER_REASONS`.
@@ -76,39 +129,38 @@ class DeliveryLedger:
         self.refused = 0
         self.recovered = 0
         self.damaged_bytes = 0
-        self._fates: dict[EventId, Fate] = {}
+        self._accepted: deque[tuple[EventId, int]] = deque(maxlen=REMEMBERED + 1)
+        self._delivered: deque[int] = deque(maxlen=REMEMBERED + 1)
+        self._lost: dict[EventId, Fate] = {}
         self._reasons_emitting: Counter[str] = Counter()
         self._reasons_shipping: Counter[str] = Counter()
         self._logged: set[str] = set()
 
-    def accept(self, event_id: EventId) -> None:
-        """Count an event that the spool took."""
+    def accept(self, event_id: EventId, end: int) -> None:
+        """Count an event that the spool took; its record ends at the position `end`."""
         self.accepted += 1
-        self._remember(event_id, "pending")
+        self._accepted.append((event_id, end))
 
     def drop(self, event_id: EventId, reason: str) -> None:
         """Count an event that the spool did not take."""
         self.dropped += 1
         self._lose(event_id, "dropped", reason, self._reasons_emitting)
 
-    def retract(self, event_id: EventId) -> None:
-        """Take back `accept`, because the spool did not take the event after all."""
-        self.accepted -= 1
-        self._fates.pop(event_id, None)
-
     def fail(self, event_id: EventId, reason: str) -> None:
         """Count an event that cannot be encoded."""
         self.unencodable += 1
         self._lose(event_id, "failed", reason, self._reasons_emitting)
 
-    def deliver(self, event_id: EventId, *, own: bool) -> None:
-        """Count an event that the event log has; `own` tells whether this process emitted it."""
+    def deliver(self, start: int, *, own: bool) -> None:
+        """Count an event that the event log has; its record begins at the position `start`.
+
+        `own` tells whether this process emitted it.
+        """
         if not own:
             self.recovered += 1
             return
         self.delivered += 1
-        if event_id in self._fates:
-            self._fates[event_id] = "delivered"
+        self._delivered.append(start)
 
     def refuse(self, event_id: EventId, reason: str, *, own: bool) -> None:
         """Count an event that the receiver will never take."""
@@ -135,7 +187,7 @@ class DeliveryLedger:
             recovered=self.recovered,
             recovering_bytes=recovering_bytes,
             damaged_bytes=self.damaged_bytes,
-            fates=dict(self._fates),
+            fates=EventFates(list(self._accepted), list(self._delivered), dict(self._lost)),
             reasons=self._reasons_emitting + self._reasons_shipping,
         )
 
@@ -148,11 +200,7 @@ class DeliveryLedger:
     def _lose(self, event_id: EventId, fate: Fate, reason: str, reasons: Counter[str]) -> None:
         counted = _INDEX.sub("[*]", reason)
         reasons[counted if counted in reasons or len(reasons) < MAX_REASONS else OTHER_REASONS] += 1
-        self._remember(event_id, fate)
+        self._lost[event_id] = fate
+        if len(self._lost) > REMEMBERED:
+            self._lost.pop(next(iter(self._lost)), None)
         self.warn_once(f"an event was {fate}", reason)
-
-    def _remember(self, event_id: EventId, fate: Fate) -> None:
-        self._fates[event_id] = fate
-        if len(self._fates) > REMEMBERED:
-            oldest = next(itertools.islice(self._fates, 1))
-            self._fates.pop(oldest, None)

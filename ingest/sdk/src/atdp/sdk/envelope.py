@@ -16,7 +16,7 @@ from atdp.schemas import (
     Versions,
 )
 from atdp.sdk.errors import UnknownField
-from atdp.sdk.json_text import content_text
+from atdp.sdk.json_text import content_text, json_text
 
 
 class Extras(TypedDict, total=False):
@@ -66,6 +66,33 @@ class RewardFields(TypedDict, total=False):
     observed_at: datetime | None
     observed_at_nanos: int | None
     supersedes: str | None
+
+
+def envelope_fields(given: Extras) -> dict[str, Any]:
+    """Return the fields of the envelope, as an event has them, for those that the host gave.
+
+    The step is not among them.
+
+    Raises:
+        UnknownField: there is no such field.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _AS_GIVEN:
+            fields[name] = value
+        elif name == "caused_by":
+            fields[name] = (value,) if isinstance(value, str) else tuple(given["caused_by"])
+        elif name == "links":
+            fields[name] = tuple(given["links"])
+        elif name in _AS_JSON:
+            fields[f"{name}_json"] = None if value is None else json_text(value)
+        elif name != "step":
+            refuse_unknown_fields(given, Extras)
+    return fields
+
+
+_AS_JSON = frozenset({"metadata", "ext"})
+_AS_GIVEN = Extras.__annotations__.keys() - _AS_JSON - {"caused_by", "links", "step"}
 
 
 def refuse_unknown_fields(given: Mapping[str, Any], known: type) -> None:

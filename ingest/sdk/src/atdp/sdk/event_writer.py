@@ -10,32 +10,34 @@ tools in full. A gap that is lost itself is part of the next one.
 """
 
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from atdp.schemas import (
     Action,
     Body,
-    EnvelopeFields,
     Event,
     EventId,
+    EventTemplate,
     Gap,
     HeldContext,
     Message,
+    NumberedEvent,
     PromptMemory,
     SentTools,
     TrajectoryBuilder,
     TrajectoryIdentity,
     new_event_id,
+    record_key,
+    time_of_micros,
 )
 from atdp.sdk.causes import cause_of
-from atdp.sdk.envelope import Extras
-from atdp.sdk.event_intake import OfferedEvent
-from atdp.sdk.json_text import json_text
+from atdp.sdk.envelope import Extras, envelope_fields
+from atdp.sdk.event_intake import OfferedEvent, event_record, record_id_of
 from atdp.sdk.lost_numbers import LostNumbers
+from atdp.sdk.record_framing import SpoolRecord
 
 NOT_TAKEN = "not_taken"
 """Code of a gap: the spool had no room, or the disk took no more."""
@@ -79,6 +81,10 @@ class EventWriter:
         self.last_model_action: EventId | None = None
         self._recorder = recorder
         self._number = next(_writer_numbers)
+        self._key = record_key(identity.tenant_id, identity.trajectory_id)
+        self._template: EventTemplate | None = None
+        """Of the present producer; None: its events cannot be proved in one pass."""
+        self._process_id = ""
         self.producer_id = ""
         self._lost = LostNumbers()
         self._gap_id: EventId | None = None
@@ -105,8 +111,12 @@ class EventWriter:
         """Forget the messages held, because nobody records with this writer any more."""
         self.builder.context = HeldContext(_message_key)
 
-    def owed_gap(self, at: datetime | None = None) -> Event | None:
-        """Return the gap event, of the time `at` or of now, for the oldest loss.
+    def owes_gap(self) -> bool:
+        """Return whether an event of this writer was lost and no gap event names it."""
+        return bool(self._refused) or bool(self._lost)
+
+    def owed_gap(self, at_us: int | None = None) -> Event | None:
+        """Return the gap event, of the time `at_us` or of now, for the oldest loss.
 
         None means that none is owed.
         """
@@ -115,12 +125,16 @@ class EventWriter:
             self._lose_refused(*self._refused.popleft())
         if not self._lost:
             return None
-        now = at or datetime.now(UTC)
-        gap = self.event(new_event_id(), self.take_seq(), now, self._lost.oldest_gap())
+        gap = self.gap_event(new_event_id(), self.take_seq(), at_us, self._lost.oldest_gap())
         self._gap_id = gap.event_id
         return gap
 
-    def settle(self, event: Event, *, landed: bool) -> None:
+    def gap_event(self, event_id: EventId, seq: int, at_us: int | None, gap: Gap) -> Event:
+        """Return a gap event with the number `seq`, of the time `at_us` or of now."""
+        at = time_of_micros(time.time_ns() // 1000 if at_us is None else at_us)
+        return self.builder.event(gap, event_id=event_id, seq=seq, at=at, status="ok")
+
+    def settle(self, event: NumberedEvent, *, landed: bool) -> None:
         """Note whether the spool took an event of this writer."""
         if not landed:
             self._lost.add(NOT_TAKEN, event.seq, event.seq)
@@ -133,17 +147,29 @@ class EventWriter:
 
     def take_seq(self) -> int:
         """Return the next number of this process's producer."""
-        return self.builder.take_seq(self._renew_producer())
+        self._renew_producer()
+        return self.builder.take_seq(self.producer_id)
 
-    def _renew_producer(self) -> str:
-        """Return the producer id of this process; a forked child owes nothing for its parent."""
-        producer_id = f"{self._recorder.producer_id}-{self._number}"
-        if producer_id != self.producer_id:
-            self.producer_id = producer_id
+    def _renew_producer(self) -> None:
+        """Become a producer of this process; a forked child owes nothing for its parent."""
+        process_id = self._recorder.producer_id
+        if process_id != self._process_id:
+            self._process_id = process_id
+            self.producer_id = f"{process_id}-{self._number}"
             self._lost.clear()
             self._refused.clear()
-            self._recorder.watch_refusals(producer_id, self)
-        return producer_id
+            self._template = self._make_template()
+            self._recorder.watch_refusals(self.producer_id, self)
+
+    def _make_template(self) -> EventTemplate | None:
+        self.builder.begin_producer(self.producer_id)
+        sample = self.builder.folded_event(
+            Gap(code=NOT_TAKEN), event_id=new_event_id(), seq=0, at=None, step=0, status="ok"
+        )
+        try:
+            return EventTemplate(sample)
+        except Exception:  # noqa: BLE001 - every event goes the way that names what is wrong
+            return None
 
     def _lose_refused(self, seq: int, gap: Gap | None) -> None:
         self._lost.add(REFUSED, seq, seq)
@@ -151,106 +177,110 @@ class EventWriter:
             self._lost.add(gap.code, gap.from_seq, gap.to_seq)
         self.builder.lose()
 
-    def event(
-        self,
-        event_id: EventId,
-        seq: int,
-        now: datetime,
-        body: Body,
-        extras: Extras | None = None,
-    ) -> Event:
-        """Return the event with the number `seq`, and fold its body into the context held."""
-        given: Extras = extras or {}
-        metadata, ext, ended_at = given.get("metadata"), given.get("ext"), given.get("ended_at")
-        causes = given.get("caused_by", ())
-        fields: EnvelopeFields = {
-            "ended_at": ended_at,
-            "caused_by": (causes,) if isinstance(causes, str) else tuple(causes),
-            "parent_event_id": given.get("parent_event_id"),
-            "trace_id": given.get("trace_id"),
-            "span_id": given.get("span_id"),
-            "parent_span_id": given.get("parent_span_id"),
-            "source_step_id": given.get("source_step_id"),
-            "links": tuple(given.get("links", ())),
-            "usage": given.get("usage"),
-            "cost": given.get("cost"),
-            "latency_us": given.get("latency_us"),
-            "status": given.get("status", "ok"),
-            "metadata_json": None if metadata is None else json_text(metadata),
-            "ext_json": None if ext is None else json_text(ext),
-        }
-        if "versions" in given:
-            fields["versions"] = given["versions"]
-        if "governance" in given:
-            fields["governance"] = given["governance"]
-        return self.builder.event(
-            body,
-            event_id=event_id,
-            seq=seq,
-            at=given["occurred_at"] if "occurred_at" in given else _not_after(now, ended_at),
-            step=given.get("step"),
-            **fields,
+    def record(self, event: "_WrittenEvent", step: int, fields: dict[str, Any]) -> SpoolRecord:
+        """Return the record of an event whose body is folded and whose number is taken."""
+        body, seq, at_us = event.body, event.seq, event.at_us
+        value = None
+        if self._template is not None:
+            value = self._template.encode(
+                body, event_id=event.event_id, seq=seq, step=step, at_us=at_us, fields=fields
+            )
+        if value is not None:
+            return SpoolRecord(record_id=record_id_of(event.event_id), key=self._key, value=value)
+        given: dict[str, Any] = {"status": "ok", **fields}
+        at = given.pop("occurred_at", time_of_micros(at_us))
+        return event_record(
+            self.builder.folded_event(
+                body, event_id=event.event_id, seq=seq, at=at, step=step, **given
+            )
         )
 
-    def remember(self, event: Event) -> None:
+    def remember(self, event_id: EventId, body: Body) -> None:
         """Remember the newest actions, which cause what follows."""
-        if isinstance(event.body, Action):
-            self.last_action = event.event_id
-            if event.body.type in {"message", "generation"}:
-                self.last_model_action = event.event_id
+        if isinstance(body, Action):
+            self.last_action = event_id
+            if body.type in {"message", "generation"}:
+                self.last_model_action = event_id
 
 
-@dataclass(slots=True)
 class _WrittenEvent:
     """One event of a writer, as the intake takes it."""
 
-    writer: EventWriter
-    build: Callable[[EventId], Body]
-    extras: Extras
-    adds_messages: bool
-    event_id: EventId = field(default_factory=new_event_id)
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
-    redelivery: bool = False
-    _seq: int | None = None
-    _body: Body | None = None
-    _made: bool = False
+    __slots__ = (
+        "_adds_messages",
+        "_build",
+        "_extras",
+        "_is_built",
+        "_is_folded",
+        "_writer",
+        "at_us",
+        "body",
+        "event_id",
+        "seq",
+    )
+    body: Body
+    seq: int
+
+    def __init__(
+        self,
+        writer: EventWriter,
+        build: Callable[[EventId], Body],
+        extras: Extras,
+        adds_messages: bool,
+    ) -> None:
+        self.event_id = new_event_id()
+        self.at_us = time.time_ns() // 1000
+        self.seq = -1
+        self._writer = writer
+        self._build = build
+        self._extras = extras
+        self._adds_messages = adds_messages
+        self._is_built = self._is_folded = False
+
+    def owes_gap(self) -> bool:
+        return self._writer.owes_gap()
 
     def owed_gap(self) -> Event | None:
-        return self.writer.owed_gap(self.now)
+        return self._writer.owed_gap(self.at_us)
 
-    def make(self) -> Event:
-        self._body = self.build(self.event_id)
-        self._seq = self.writer.take_seq()
-        event = self.writer.event(self.event_id, self._seq, self.now, self._body, self.extras)
-        self._made = True
-        self.writer.remember(event)
-        return event
+    def make(self) -> SpoolRecord:
+        writer, extras = self._writer, self._extras
+        body = self._build(self.event_id)
+        self.body, self._is_built = body, True
+        fields = envelope_fields(extras) if extras else {}
+        self.seq = writer.take_seq()
+        self.body, step = writer.builder.fold(body, self.event_id, extras.get("step"))
+        self._is_folded = True
+        writer.remember(self.event_id, body)
+        ended_at = fields.get("ended_at")
+        if ended_at is not None and "occurred_at" not in fields:
+            # An event that is recorded after its end has the time of its end.
+            fields["occurred_at"] = min(time_of_micros(self.at_us), ended_at)
+        return writer.record(self, step, fields)
 
     def substitute(self, error: Exception) -> Event:
-        seq = self.writer.take_seq() if self._seq is None else self._seq
+        seq = self._writer.take_seq() if self.seq < 0 else self.seq
         number = None
-        if self.adds_messages:
+        if self._adds_messages:
             self._keep_shown()
             number = seq
         gap = Gap(code=NOT_RECORDABLE, detail=cause_of(error), from_seq=number, to_seq=number)
-        return self.writer.event(new_event_id(), seq, self.now, gap)
+        return self._writer.gap_event(new_event_id(), seq, self.at_us, gap)
 
-    def settle(self, event: Event, *, landed: bool) -> None:
-        self.writer.settle(event, landed=landed)
+    def settle(self, event: NumberedEvent, *, landed: bool) -> None:
+        self._writer.settle(event, landed=landed)
+
+    def settle_own(self, *, landed: bool) -> None:
+        self._writer.settle(self, landed=landed)
 
     def _keep_shown(self) -> None:
         """Keep the messages of an event that is not recorded, as far as they are known."""
-        context = self.writer.builder.context
-        if self._body is None:
+        context = self._writer.builder.context
+        if not self._is_built:
             context.forget()
-        elif not self._made:
-            context.add(self.event_id, self._body)
-        self.writer.builder.lose()
-
-
-def _not_after(now: datetime, ended_at: datetime | None) -> datetime:
-    """Return the time of an event that is recorded after its end: its end, else now."""
-    return now if ended_at is None else min(now, ended_at)
+        elif not self._is_folded:
+            context.add(self.event_id, self.body)
+        self._writer.builder.lose()
 
 
 def _message_key(message: Message) -> Message:

@@ -91,6 +91,7 @@ class Recorder:
         refuse_unusable(self._defaults())
         self.prompts = PromptMemory(options.get("control_tokens") or {})
         self._settings = spool_settings_of(options)
+        self._wait_s = self._settings.wait_s
         self._spools = SpoolSource(self._settings, tenant)
         self._sender = sender
         self._flush_at_exit_s = options.get("flush_at_exit_s", 2.0)
@@ -233,7 +234,7 @@ class Recorder:
         self.producer_id = uuid.uuid4().hex
         self._ledger = DeliveryLedger()
         self._writers = WriterRegister()
-        self._intake = EventIntake(self._ledger, self._append, self._writers.take_owing)
+        self._intake = EventIntake(self._ledger, self._append, self._writers)
         self._spool = None
         self._shipper = None
         self._closed = False
@@ -252,7 +253,12 @@ class Recorder:
     def _open(self) -> tuple[Spool, Shipper]:
         spool = self._spools.open()
         shipper = Shipper(
-            spool, self._sender, self._ledger, adopt=self._adopt, refused=self._note_refused
+            spool,
+            self._sender,
+            self._ledger,
+            adopt=self._adopt,
+            refused=self._note_refused,
+            spool_limit_bytes=self._settings.limit_bytes,
         )
         shipper.start()
         self._spool, self._shipper = spool, shipper
@@ -276,23 +282,19 @@ class Recorder:
         """Put a record into the spool; return the reason why it could not be put there."""
         if self._closed:
             return "the recorder is closed"
-        # Before the append, because the receipt may come before `append` returns.
-        self._ledger.accept(event_id)
         try:
             spool, shipper = self._spool, self._shipper
             if spool is None or shipper is None:
                 spool, shipper = self._open()
-            spool.append(record, wait_s=self._settings.wait_s)
+            end = spool.append(record, wait_s=self._wait_s)
         except SpoolError as error:
-            refusal = str(error)
+            return str(error)
         except Exception as error:  # noqa: BLE001 - no memory, thread or file descriptor
-            refusal = cause_of(error)
-        else:
-            if shipper.asleep:
-                shipper.wake()
-            return None
-        self._ledger.retract(event_id)
-        return refusal
+            return cause_of(error)
+        self._ledger.accept(event_id, end)
+        if end >= shipper.wake_at:
+            shipper.wake()
+        return None
 
     def _close_at_exit(self) -> None:
         self.close(self._flush_at_exit_s)

@@ -6,8 +6,10 @@ each spool's cursor and sends again, marked as redelivery, after a growing pause
 it looks for folders of dead processes and ships their records.
 
 The thread must not slow the host's threads: it works in slices of some 64 KB (between which the
-interpreter lock is free) and sleeps when there is nothing to do. An append wakes it only while
-`asleep` is set.
+interpreter lock is free) and rests when there is nothing to do. Waking a thread costs the emitter
+more than the rest of an event, so while events come the thread looks for them by a timer. An append
+wakes it only from a long sleep, which it takes after a second without events, and when much has
+gathered (`wake_at`). `flush` and `close` wake it at once.
 """
 
 import contextlib
@@ -31,6 +33,11 @@ IN_FLIGHT_RECORDS = 10_000
 """Submitted and without receipt; bounds the memory, and the records that a retry sends again."""
 IN_FLIGHT_BYTES = 32 * 1024 * 1024
 LINGER_S = 0.005  # pause after waking, so that a burst of emits makes one batch
+REST_S = 0.025  # pause between two looks while events come; adds to the latency of delivery
+IDLE_AFTER_S = 1.0  # without events, from which on the next one wakes the thread
+WATERMARK_BYTES = 1024 * 1024  # gathered during a rest, or a quarter of the spool's limit: wake
+_NEVER = 1 << 63  # a position behind every record
+YIELD_S = 0.0001  # pause between two records, while less than a slice waits
 POLL_S = 0.05  # longest wait for receipts while new records may be waiting
 ADOPT_EVERY_S = 5.0  # pause between two searches for folders of processes that died
 BACK_OFF_S = (0.1, 5.0)  # first and longest pause before sending again
@@ -47,13 +54,17 @@ class Shipper:
         *,
         adopt: Callable[[], list[Spool]],
         refused: Callable[[bytes], None],
+        spool_limit_bytes: int,
     ) -> None:
         """Prepare the thread.
 
         `adopt` gives spools of dead processes, now owned by this one. `refused` takes the value of
         each record of this process that the receiver will never take.
         """
-        self.asleep = False
+        self.wake_at = _NEVER
+        """An append that ends at this position or behind it has to call `wake`."""
+        self._watermark_bytes = min(WATERMARK_BYTES, spool_limit_bytes // 4)
+        self._last_event_s = 0.0
         self._own = InFlight(spool, adopted=False)
         self._queues = [self._own]
         self._sender = sender
@@ -77,8 +88,8 @@ class Shipper:
         self._thread.start()
 
     def wake(self) -> None:
-        """Wake the thread after an append while it slept."""
-        self.asleep = False
+        """Wake the thread."""
+        self.wake_at = _NEVER
         self._wake.set()
 
     @property
@@ -142,7 +153,7 @@ class Shipper:
         elif self._retry_asked:
             self._go_back()
         elif not submitted:
-            self._sleep()
+            self._rest()
         self._close_drained()
         with self._progress:
             self._progress.notify_all()
@@ -175,6 +186,12 @@ class Shipper:
             self._submitted[token] = (queue, start, record)
             self._submitted_bytes += len(record.value)
             submitted += 1
+            if queue.pending_bytes < SLICE_BYTES:
+                # Signing holds the interpreter lock. Where little waits, emitters get it between
+                # two records; a pause of 0 s would give it back before another thread wakes.
+                time.sleep(YIELD_S)
+        if submitted:
+            self._last_event_s = time.monotonic()
         self._count_damage(queue)
         return submitted
 
@@ -197,11 +214,11 @@ class Shipper:
                     "events wait in the spool, the receiver asks to retry", receipt.reason
                 )
                 continue
-            event_id = EventId(str(uuid.UUID(bytes=record.record_id)))
             if receipt.verdict == "delivered":
                 self._back_off_s = 0.0
-                self._ledger.deliver(event_id, own=not queue.adopted)
+                self._ledger.deliver(start, own=not queue.adopted)
             else:
+                event_id = EventId(str(uuid.UUID(bytes=record.record_id)))
                 self._ledger.refuse(
                     event_id, f"refused by the receiver: {receipt.reason}", own=not queue.adopted
                 )
@@ -227,20 +244,24 @@ class Shipper:
         self._submitted_bytes = 0
         self._go_back()
 
-    def _sleep(self) -> None:
+    def _rest(self) -> None:
+        """Rest while events come, or sleep until one comes."""
         self._wake.clear()
-        self.asleep = True
         now = time.monotonic()
-        due = self._resume_at if self._resume_at > now else self._next_adoption
-        # An append may have come between the last look and `asleep`: look again before sleeping.
+        backing_off = self._resume_at > now
+        is_idle = now - self._last_event_s > IDLE_AFTER_S
+        if not backing_off:
+            self.wake_at = 0 if is_idle else self._own.spool.end + self._watermark_bytes
+        # An append may have come between the last look and `wake_at`: look again before sleeping.
         if self._stopping or (
-            self._resume_at <= now and not all(queue.drained for queue in self._queues)
+            is_idle and not backing_off and not all(queue.drained for queue in self._queues)
         ):
-            self.asleep = False
+            self.wake_at = _NEVER
             return
-        self._wake.wait(max(0.0, due - now))
-        self.asleep = False
-        if not self._stopping:
+        due = self._resume_at if backing_off else self._next_adoption
+        self._wake.wait(max(0.0, due - now) if is_idle or backing_off else REST_S)
+        self.wake_at = _NEVER
+        if is_idle and not self._stopping:
             time.sleep(LINGER_S)
 
     def _close_drained(self) -> None:

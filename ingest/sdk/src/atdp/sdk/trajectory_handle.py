@@ -27,6 +27,7 @@ from atdp.schemas import (
     Message,
     Outcome,
     OutcomeResult,
+    Part,
     SideEffect,
     ToolCall,
     TrajectoryEnded,
@@ -42,7 +43,6 @@ from atdp.sdk.envelope import (
     RewardFields,
     failure_of,
     make_reward,
-    refuse_unknown_fields,
 )
 from atdp.sdk.event_writer import EventTaker, EventWriter
 from atdp.sdk.json_text import content_text, encodable, json_text
@@ -306,14 +306,12 @@ class Trajectory:
         if self._start_bodies:
             self.start()
 
-        def checked(event_id: EventId) -> Body:
-            refuse_unknown_fields(extras, Extras)
-            return build(event_id)
-
-        return self._writer.write(checked, extras, adds_messages=adds_messages)
+        return self._writer.write(build, extras, adds_messages=adds_messages)
 
 
 def _assistant(message: MessageLike | str) -> Message:
-    return as_message(
-        {"role": "assistant", "content": message} if isinstance(message, str) else message
-    )
+    if not isinstance(message, str):
+        return as_message(message)
+    if encodable(message) is message:  # as `as_message` reads it, in a quarter of the time
+        return Message(role="assistant", parts=(Part(text=message),))
+    return as_message({"role": "assistant", "content": message})

@@ -63,6 +63,10 @@ class WriterRegister:
             with contextlib.suppress(RuntimeError):  # another thread changes the dict
                 self._owing.pop(next(iter(self._owing)), None)
 
+    def __bool__(self) -> bool:
+        """Return whether a writer owes a gap event."""
+        return bool(self._owing)
+
     def take_owing(self) -> Iterator[EventWriter]:
         """Yield the writers that owe a gap event, and forget each before it is yielded."""
         for producer_id in list(self._owing):
