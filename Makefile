@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: attack sbom audit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: attack sbom audit bench-emit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -66,6 +66,9 @@ format: setup ## Format the code and repair what ruff can repair
 train-names: setup ## Train the model of names on text that the project generates, and write it into the governance package
 	@OMP_NUM_THREADS=1 $(BIN)/python -m governance.ner.train $(ARGS)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m governance.ner.evaluate --write
+
+bench-emit: setup ## The cost of one `emit`, beside OpenTelemetry and Langfuse in the same process (installs them once)
+	@OMP_NUM_THREADS=1 .ci/bench-emit $(ARGS)
 
 bench-names: setup ## Governance against the truth of real conversations: values gone, false alarms, F2 on labelled text
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.names $(ARGS)

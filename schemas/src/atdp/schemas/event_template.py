@@ -8,7 +8,7 @@ two ways.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,12 +23,16 @@ from atdp.schemas._compiled_encoder import (
 )
 from atdp.schemas._event_encoder import proving_encoder
 from atdp.schemas.contract_rule import ContractRule
+from atdp.schemas.contract_tree import AvroField
 from atdp.schemas.event import Body, Event, EventId
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_US: Final = (predicates.EARLIEST - _EPOCH) // timedelta(microseconds=1)
 _TABLE_SIZE: Final = len(LENGTHS)
 _ID_LENGTH: Final = LENGTHS[36]
+_NUMBERS: Final = ("event_id", "seq", "step", "kind", "occurred_at")
+"""Fields that every event has for itself."""
+_MAX_LAYOUTS: Final = 64  # of one template; events with further sets of fields take twice the time
 _LOW_BITS: Final = 21  # of a time, written as three bytes; the others change every second
 
 
@@ -41,46 +45,48 @@ def time_of_micros(micros: int) -> datetime:
 class _FieldForm:
     """One field of the envelope."""
 
-    slot: int
     write: Callable[[Any], bytes]
     rules: tuple[ContractRule, ...]
     """The rules of the envelope that look at the field."""
 
 
 @functools.cache
-def _field_forms() -> Mapping[str, _FieldForm]:
-    """Return the fields of the envelope; their slots stand in the order of the wire."""
+def _field_forms() -> Mapping[str, _FieldForm | None]:
+    """Return the fields in the order of the wire; None stands for all bodies."""
     encoder = proving_encoder()
     rules = encoder.compiler.rules("Event")
-    slots = {field.name: index for index, field in enumerate(encoder.before_body, 1)}
-    behind = len(slots) + 2
-    slots |= {field.name: index for index, field in enumerate(encoder.behind_body, behind)}
-    return {
-        field.name: _FieldForm(
-            slot=slots[field.name],
-            write=encoder.compiler.value(field.type),
-            rules=tuple(rule for rule in rules if field.name in rule.fields),
-        )
-        for field in (*encoder.before_body, *encoder.behind_body)
-    }
+
+    def forms(fields: Iterable[AvroField]) -> dict[str, _FieldForm | None]:
+        return {
+            field.name: _FieldForm(
+                write=encoder.compiler.value(field.type),
+                rules=tuple(rule for rule in rules if field.name in rule.fields),
+            )
+            for field in fields
+        }
+
+    return {**forms(encoder.before_body), "body": None, **forms(encoder.behind_body)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The pieces of events that have the same fields for themselves.
+
+    What lies between these fields is one piece, so that few pieces are joined.
+    """
+
+    pieces: list[bytes]
+    slots: Mapping[str, int]
+    """The piece of each of the event's own fields."""
+    numbers: tuple[int, int, int, int, int]
+    """The pieces of event id, number, step, kind and time."""
+    body: int
 
 
 class EventTemplate:
     """Writes the events of one producer in one trajectory; used by one thread at a time."""
 
-    __slots__ = (
-        "_bodies",
-        "_body_slot",
-        "_forms",
-        "_id_slot",
-        "_kind_slot",
-        "_pieces",
-        "_sample",
-        "_seq_slot",
-        "_step_slot",
-        "_time_high",
-        "_time_slot",
-    )
+    __slots__ = ("_bodies", "_forms", "_layouts", "_prefix", "_sample", "_time_high")
 
     def __init__(self, sample: Event) -> None:
         """Share the fields of `sample`, an event of the producer.
@@ -91,17 +97,10 @@ class EventTemplate:
         encoder = proving_encoder()
         encoder.encode(sample)
         self._sample = sample
+        self._prefix = encoder.prefix
         self._bodies = encoder.bodies
-        self._forms = forms = _field_forms()
-        self._pieces = [encoder.prefix, *([b""] * (len(forms) + 1))]
-        for name, form in forms.items():
-            self._pieces[form.slot] = form.write(getattr(sample, name))
-        self._body_slot = 1 + len(encoder.before_body)
-        self._id_slot = forms["event_id"].slot
-        self._kind_slot = forms["kind"].slot
-        self._seq_slot = forms["seq"].slot
-        self._step_slot = forms["step"].slot
-        self._time_slot = forms["occurred_at"].slot
+        self._forms = _field_forms()
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
         self._time_high = (-1, b"")
 
     def encode(
@@ -129,21 +128,44 @@ class EventTemplate:
             if type(step) is not int or step < 0 or at_us < _EARLIEST_US:
                 return None
             form = self._bodies[type(body)]
-            pieces = self._pieces.copy()
-            pieces[self._id_slot] = _ID_LENGTH + event_id.encode()
-            pieces[self._seq_slot] = LENGTHS[seq] if seq < _TABLE_SIZE else varint(seq)
-            pieces[self._step_slot] = LENGTHS[step] if step < _TABLE_SIZE else _int32(step)
-            pieces[self._kind_slot] = form.kind
-            pieces[self._time_slot] = self._time_bytes(at_us)
+            names = tuple(fields)
+            layout = self._layouts.get(names) or self._new_layout(names)
+            pieces = layout.pieces.copy()
+            id_at, seq_at, step_at, kind_at, time_at = layout.numbers
+            pieces[id_at] = _ID_LENGTH + event_id.encode()
+            pieces[seq_at] = LENGTHS[seq] if seq < _TABLE_SIZE else varint(seq)
+            pieces[step_at] = LENGTHS[step] if step < _TABLE_SIZE else _int32(step)
+            pieces[kind_at] = form.kind
+            pieces[time_at] = self._time_bytes(at_us)
             for name, value in fields.items():
                 field = self._forms[name]
-                pieces[field.slot] = field.write(value)
+                if field is None:
+                    return None
+                pieces[layout.slots[name]] = field.write(value)
                 for rule in field.rules:
                     self._prove(rule, fields, at_us)
-            pieces[self._body_slot] = form.bytes_of(body)
+            pieces[layout.body] = form.bytes_of(body)
             return b"".join(pieces)
         except Exception:  # noqa: BLE001 - the caller's other way names what is wrong
             return None
+
+    def _new_layout(self, names: tuple[str, ...]) -> _Layout:
+        own = {*_NUMBERS, *names}
+        pieces, slots, body = [self._prefix], {}, 0
+        for name, form in self._forms.items():
+            if form is None:
+                body = len(pieces)
+                pieces += [b"", b""]
+            elif name in own:
+                slots[name] = len(pieces)
+                pieces += [b"", b""]
+            else:
+                pieces[-1] += form.write(getattr(self._sample, name))
+        id_at, seq_at, step_at, kind_at, time_at = (slots[name] for name in _NUMBERS)
+        layout = _Layout(pieces, slots, (id_at, seq_at, step_at, kind_at, time_at), body)
+        if len(self._layouts) < _MAX_LAYOUTS:
+            self._layouts[names] = layout
+        return layout
 
     def _prove(self, rule: ContractRule, fields: Mapping[str, Any], at_us: int) -> None:
         own = {"occurred_at": time_of_micros(at_us), **fields}

@@ -244,19 +244,24 @@ class _WrittenEvent:
         return self._writer.owed_gap(self.at_us)
 
     def make(self) -> SpoolRecord:
-        writer, extras = self._writer, self._extras
+        writer = self._writer
         body = self._build(self.event_id)
         self.body, self._is_built = body, True
-        fields = envelope_fields(extras) if extras else {}
+        fields, step = self._own_fields() if self._extras else ({}, None)
         self.seq = writer.take_seq()
-        self.body, step = writer.builder.fold(body, self.event_id, extras.get("step"))
+        self.body, step = writer.builder.fold(body, self.event_id, step)
         self._is_folded = True
         writer.remember(self.event_id, body)
+        return writer.record(self, step, fields)
+
+    def _own_fields(self) -> tuple[dict[str, Any], int | None]:
+        """Return the fields that the host gave for the event, and the step, where it gave one."""
+        fields = envelope_fields(self._extras)
         ended_at = fields.get("ended_at")
         if ended_at is not None and "occurred_at" not in fields:
             # An event that is recorded after its end has the time of its end.
             fields["occurred_at"] = min(time_of_micros(self.at_us), ended_at)
-        return writer.record(self, step, fields)
+        return fields, self._extras.get("step")
 
     def substitute(self, error: Exception) -> Event:
         seq = self._writer.take_seq() if self.seq < 0 else self.seq
