@@ -22,12 +22,13 @@ def test_ids_of_one_millisecond_count_up_and_are_valid() -> None:
         assert value.int >> 80 == NOW_MS
 
 
-def test_every_millisecond_begins_with_fresh_randomness() -> None:
-    source = EventIdSource()
-    ids = [source.next(NOW_MS + ms) for ms in range(200)]
-    assert ids == sorted(ids)
-    assert len({text[15:] for text in ids}) == 200
-    assert {text[19] for text in ids} == set("89ab")
+def test_processes_have_73_random_bits_of_their_own() -> None:
+    ids = [EventIdSource().next(NOW_MS) for _ in range(400)]
+    assert len({text[15:] for text in ids}) == 400
+    random_bits = [int(text.replace("-", ""), 16) for text in ids]
+    varying = [bit for bit in range(128) if len({value >> bit & 1 for value in random_bits}) == 2]
+    assert len(varying) == 73
+    assert max(varying) < 76
 
 
 def test_ids_rise_while_the_clock_is_set_back() -> None:

@@ -179,6 +179,8 @@ class EncoderCompiler:
             case AvroEnum():
                 numbers = {symbol: varint(index) for index, symbol in enumerate(node.symbols)}
                 return numbers.__getitem__
+            case AvroNullable(AvroRecord() as record):
+                return _joined(self.record(record), b"\x02")
             case AvroNullable(item):
                 inner = self.value(item)
                 return lambda value: b"\x00" if value is None else b"\x02" + inner(value)
@@ -217,9 +219,13 @@ class EncoderCompiler:
         return self._array(node.items) if isinstance(node, AvroArray) else None
 
 
-def _joined(write: Writer) -> Callable[[Any], bytes]:
+def _joined(write: Writer, branch: bytes = b"") -> Callable[[Any], bytes]:
+    """Return a function that gives bytes; with a `branch`, None is the other branch."""
+
     def value_bytes(value: Any) -> bytes:
-        parts: Parts = []
+        if value is None and branch:
+            return b"\x00"
+        parts: Parts = [branch]
         write(value, parts)
         return b"".join(parts)
 

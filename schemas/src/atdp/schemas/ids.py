@@ -4,18 +4,17 @@ An `event_id` is the idempotency key of the whole platform. Live events take a U
 §5.7), so that files sorted by time are nearly sorted by id. Importers derive the id from the
 content instead: importing the same file twice gives the same events.
 
-The ids of one process rise. The first id of each millisecond has 73 bits of the operating system's
-randomness behind its time (12 of `rand_a`, 61 of `rand_b`); those that follow in the same
-millisecond count up from it. Two ids of different processes are equal only where both fall into one
-millisecond and their 73 bits meet. A million processes that each make a thousand ids in the same
-millisecond have a chance of one in ten million that two of these are equal. A clock that is set
-back leaves the time of the ids where it was, and they count on, until the clock has caught up.
+The ids of one process rise. Behind the time stand 73 bits that a process draws once from the
+operating system: 26 that stay (12 of `rand_a`, 14 of `rand_b`), and 47 from which it counts up with
+every id. Two ids of different processes are equal only where the 26 bits are equal and both counts
+meet in the same millisecond. If a million processes make a million ids each at the same time, the
+chance that any two of these ids are equal is below one in ten thousand. A clock that is set back
+leaves the time of the ids where it was, until the clock has caught up.
 """
 
 import hashlib
 import itertools
 import os
-import threading
 import time
 import uuid
 from datetime import datetime
@@ -27,9 +26,7 @@ _VERSION_7 = 0x7 << 76
 _VARIANT_RFC = 0b10 << 62
 _RANDOM_MASK = ~((0xF << 76) | (0b11 << 62)) & ((1 << 80) - 1)
 _RANDOM_BYTES = 10  # behind the time of one id
-_POOL_BYTES = 40 * _RANDOM_BYTES  # asked for at once: a call takes longer than an id
 _COUNTED_BITS = (1 << 47) - 1  # of the 48 behind the last hyphen; counting never fills the top bit
-_VARIANT_DIGITS = "89ab"
 
 
 def _uuid7(unix_ms: int, random_bytes: bytes) -> EventId:
@@ -41,41 +38,28 @@ def _uuid7(unix_ms: int, random_bytes: bytes) -> EventId:
 class EventIdSource:
     """Makes the ids of one process; safe under threads, signal handlers and fork."""
 
-    __slots__ = ("_lock", "_pool", "_run")
+    __slots__ = ("_counter", "_middle", "_unix_ms")
 
     def __init__(self) -> None:
-        """Make the first id with fresh randomness."""
-        self._run: tuple[int, str, itertools.count[int]] = (0, "", itertools.count())
+        """Draw the random bits."""
+        self._unix_ms = 0
         self.renew()
+
+    def renew(self) -> None:
+        """Draw the random bits anew, in a forked child."""
+        text = _uuid7(0, os.urandom(_RANDOM_BYTES))
+        self._middle = text[13:24]
+        self._counter = itertools.count(int(text[24:], 16) & _COUNTED_BITS)
 
     def next(self, unix_ms: int) -> EventId:
         """Return an id of the time `unix_ms`, or of the latest one before where that is later."""
-        run = self._run
-        if unix_ms > run[0]:
-            run = self._begin(unix_ms)
-        # One call of a counter is atomic, so no two threads get the same number.
-        return EventId(f"{run[1]}{next(run[2]):012x}")
-
-    def renew(self) -> None:
-        """Forget what a forked child shares with its parent."""
-        self._lock = threading.RLock()
-        self._pool = ""
-        self._run = self._new_run(self._run[0])
-
-    def _begin(self, unix_ms: int) -> "tuple[int, str, itertools.count[int]]":
-        with self._lock:
-            if unix_ms > self._run[0]:
-                self._run = self._new_run(unix_ms)
-            return self._run
-
-    def _new_run(self, unix_ms: int) -> "tuple[int, str, itertools.count[int]]":
-        """Return the ids of a millisecond: its time, the text before the counter, the counter."""
-        pool = self._pool or os.urandom(_POOL_BYTES).hex()
-        digits, self._pool = pool[: 2 * _RANDOM_BYTES], pool[2 * _RANDOM_BYTES :]
+        if unix_ms < self._unix_ms:
+            unix_ms = self._unix_ms
+        self._unix_ms = unix_ms
         time_digits = f"{unix_ms:012x}"
-        variant = _VARIANT_DIGITS[int(digits[3], 16) & 3]
-        prefix = f"{time_digits[:8]}-{time_digits[8:]}-7{digits[:3]}-{variant}{digits[4:7]}-"
-        return unix_ms, prefix, itertools.count(int(digits[7:19], 16) & _COUNTED_BITS)
+        # One call of a counter is atomic, so no two threads get the same number.
+        number = next(self._counter)
+        return EventId(f"{time_digits[:8]}-{time_digits[8:]}{self._middle}{number:012x}")
 
 
 _source = EventIdSource()

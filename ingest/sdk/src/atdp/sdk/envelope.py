@@ -91,8 +91,14 @@ def envelope_fields(given: Extras) -> dict[str, Any]:
     return fields
 
 
+def are_plain(given: Extras) -> bool:
+    """Return whether the fields stand in an event as they were given, and say nothing else."""
+    return given.keys() <= _PLAIN
+
+
 _AS_JSON = frozenset({"metadata", "ext"})
 _AS_GIVEN = Extras.__annotations__.keys() - _AS_JSON - {"caused_by", "links", "step"}
+_PLAIN = _AS_GIVEN - {"ended_at"}
 
 
 def refuse_unknown_fields(given: Mapping[str, Any], known: type) -> None:

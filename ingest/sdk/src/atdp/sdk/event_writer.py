@@ -34,7 +34,7 @@ from atdp.schemas import (
     time_of_micros,
 )
 from atdp.sdk.causes import cause_of
-from atdp.sdk.envelope import Extras, envelope_fields
+from atdp.sdk.envelope import Extras, are_plain, envelope_fields
 from atdp.sdk.event_intake import OfferedEvent, event_record, record_id_of
 from atdp.sdk.lost_numbers import LostNumbers
 from atdp.sdk.record_framing import SpoolRecord
@@ -256,6 +256,8 @@ class _WrittenEvent:
 
     def _own_fields(self) -> tuple[dict[str, Any], int | None]:
         """Return the fields that the host gave for the event, and the step, where it gave one."""
+        if are_plain(self._extras):
+            return {**self._extras}, None
         fields = envelope_fields(self._extras)
         ended_at = fields.get("ended_at")
         if ended_at is not None and "occurred_at" not in fields:
