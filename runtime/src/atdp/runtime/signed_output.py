@@ -63,8 +63,10 @@ class SignedTopic:
         """`secret` is what the services share; `name` is the topic's name on this cluster."""
         self.name = topic(role).name if name is None else name
         owner = topic(role).owner.encode()
-        self._key = hmac.digest(secret, _KEY_DOMAIN + owner, "sha256")
-        self._start = b"".join(_sized(_RECORD_DOMAIN, self.name.encode()))
+        key = hmac.digest(secret, _KEY_DOMAIN + owner, "sha256")
+        # What all records of the topic begin with; each continues a copy, which prepares no key.
+        start = b"".join(_sized(_RECORD_DOMAIN, self.name.encode()))
+        self._started = hmac.new(key, start, "sha256")
 
     @classmethod
     def of_home(cls, home: Home, role: TopicRole, name: str | None = None) -> Self:
@@ -102,11 +104,13 @@ class SignedTopic:
         return RefusedRecord(topic=self.name, partition=partition, offset=offset, reason=problem)
 
     def _signature(self, key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
-        parts = [self._start, *_sized(key or b"", value or b"")]
+        parts = [*_sized(key or b"", value or b"")]
         for name, content in headers:
             if name.startswith(_OWN_HEADERS) and name != OUTPUT_SIGNATURE:
                 parts += _sized(name.encode(), content or b"")
-        return hmac.digest(self._key, b"".join(parts), "sha256")
+        signature = self._started.copy()
+        signature.update(b"".join(parts))
+        return signature.digest()
 
 
 def load_output_secret(home: Home) -> bytes:

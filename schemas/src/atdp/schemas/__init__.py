@@ -119,6 +119,7 @@ from atdp.schemas.headers import (
     REDELIVERY,
     REGOVERNED,
     SIGNATURE,
+    SIGNATURE_PATH,
     header,
 )
 from atdp.schemas.held_context import (
@@ -145,7 +146,13 @@ from atdp.schemas.observation import InternalState, InternalStateType, Observati
 from atdp.schemas.outcome import Error, Outcome, OutcomeResult, UserDecision
 from atdp.schemas.producer_check import check_producer, check_vectors
 from atdp.schemas.prompt_references import PromptMemory, control_token_ids
-from atdp.schemas.record_signature import SigningKey, signed_headers, verify_record
+from atdp.schemas.record_signature import (
+    SigningKey,
+    UnsignedRecord,
+    sign_together,
+    signed_headers,
+    verify_record,
+)
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
@@ -179,6 +186,7 @@ __all__ = [
     "REPEAT_RULE",
     "SEQUENCE_RULES",
     "SIGNATURE",
+    "SIGNATURE_PATH",
     "VECTOR_FILES",
     "Action",
     "ActionType",
@@ -272,6 +280,7 @@ __all__ = [
     "TrajectoryStarted",
     "UnknownSchema",
     "UnreadableEvents",
+    "UnsignedRecord",
     "Usage",
     "UserDecision",
     "VersionSpan",
@@ -327,6 +336,7 @@ __all__ = [
     "schema_of",
     "schemas",
     "sequence_vectors",
+    "sign_together",
     "signed_headers",
     "tool_calls",
     "tool_calls_to_chat",

@@ -6,7 +6,15 @@ from collections.abc import Collection, Sequence
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
 from atdp.gateway.event_log import AppendResult, EventLog, LogPosition, LogRecord, StillWanted
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.schemas import Event, InvalidRecord, SigningKey, check, encode, signed_headers
+from atdp.schemas import (
+    Event,
+    InvalidRecord,
+    SigningKey,
+    UnsignedRecord,
+    check,
+    encode,
+    sign_together,
+)
 
 
 class Emitter:
@@ -21,10 +29,8 @@ class Emitter:
         self._metrics = metrics
         self._max_event_bytes = max_event_bytes
 
-    def record(
-        self, event: Event, key: SigningKey, *, redelivery: bool = False
-    ) -> LogRecord | EventRejected:
-        """Return the signed record of an event, or the reason why it cannot have one."""
+    def record(self, event: Event, *, redelivery: bool = False) -> UnsignedRecord | EventRejected:
+        """Return the record of an event, or the reason why it cannot have one."""
         try:
             value = encode(event)
         except InvalidRecord as error:
@@ -40,27 +46,32 @@ class Emitter:
                 f"at most {self._max_event_bytes} are taken; send large content as a reference",
                 "event_too_large",
             )
-        headers = signed_headers(key, self._topic, event.key, value, redelivery=redelivery)
-        return LogRecord(event.key, value, headers)
+        return UnsignedRecord(event.key, value, redelivery)
 
     async def append(
         self,
-        records: Sequence[LogRecord | EventRejected],
+        records: Sequence[UnsignedRecord | EventRejected],
+        key: SigningKey,
         *,
         source: str,
         still_wanted: StillWanted | None = None,
     ) -> list[AppendResult]:
-        """Append the records and keep the rejections; returns one result each, in order.
+        """Sign and append the records, keep the rejections; returns one result each, in order.
 
         `source` labels the metrics; for `still_wanted` see `EventLog.append`.
         """
-        accepted = [record for record in records if isinstance(record, LogRecord)]
+        unsigned = [record for record in records if isinstance(record, UnsignedRecord)]
+        signatures = sign_together(key, self._topic, unsigned)
+        accepted = [
+            LogRecord(record.key, record.value, headers)
+            for record, headers in zip(unsigned, signatures, strict=True)
+        ]
         began = time.perf_counter()
         appended = iter(await self._log.append(accepted, still_wanted=still_wanted))
         if accepted:
             self._metrics.append_seconds.observe(time.perf_counter() - began)
         results: list[AppendResult] = [
-            next(appended) if isinstance(record, LogRecord) else record for record in records
+            next(appended) if isinstance(record, UnsignedRecord) else record for record in records
         ]
         self._count(results, source)
         return results
@@ -74,10 +85,8 @@ class Emitter:
         source: str,
     ) -> list[AppendResult]:
         """Sign and append events; those whose id is in `redelivered` may be in the log already."""
-        records = [
-            self.record(event, key, redelivery=event.event_id in redelivered) for event in events
-        ]
-        return await self.append(records, source=source)
+        records = [self.record(event, redelivery=event.event_id in redelivered) for event in events]
+        return await self.append(records, key, source=source)
 
     def _count(self, results: Sequence[AppendResult], source: str) -> None:
         acknowledged = sum(isinstance(result, LogPosition) for result in results)
