@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: attack sbom audit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: attack sbom audit bench-verdicts chaos chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -32,8 +32,11 @@ test: ## Everything CI runs: lint, then unit, contract, integration, fault and e
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
 
-test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point
+test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point, guards turned off
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)
+
+chaos: setup ## Every test that kills or freezes something, also the long ones, with more kills (an hour)
+	@ATDP_CHAOS_KILLS=3 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 tests/faults tests/integration/governance tests/integration/stack $(ARGS)
 
 chaos-schedules: setup ## A simulated month of schedules, with the scheduler killed at its worst points
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long tests/faults/test_schedules_killed.py $(ARGS)
