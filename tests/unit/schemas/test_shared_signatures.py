@@ -14,6 +14,7 @@ from atdp.schemas import (
     SigningKey,
     UnsignedRecord,
     header,
+    record_signature,
     sign_together,
     signed_headers,
     verify_record,
@@ -128,3 +129,11 @@ def test_a_valid_batch_says_nothing_about_another_key() -> None:
     other = SigningKey.parse("atdp_0123456789ab_other")
     assert verify(SEVEN[3], headers)
     assert not verify_record(other.public_key, "raw", SEVEN[3].key, SEVEN[3].value, headers)
+
+
+def test_a_signature_of_another_length_is_refused_without_being_kept() -> None:
+    headers = sign_together(KEY, "raw", SEVEN)[0]
+    before = record_signature._is_batch_signature.cache_info()
+    for signature in (b"", b"x" * 63, b"x" * 1_000_000):
+        assert not verify(SEVEN[0], replaced(headers, SIGNATURE, signature))
+    assert record_signature._is_batch_signature.cache_info() == before
