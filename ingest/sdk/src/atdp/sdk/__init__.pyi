@@ -1,0 +1,26 @@
+from atdp.sdk.decorators import observe as observe
+from atdp.sdk.defaults import (
+    default_recorder as default_recorder,
+    emit_reward as emit_reward,
+    flush as flush,
+    init as init,
+    trajectory as trajectory,
+)
+from atdp.sdk.delivery_report import Fate as Fate, FlushReport as FlushReport
+from atdp.sdk.errors import (
+    ConfigurationError as ConfigurationError,
+    SdkError as SdkError,
+    SpoolError as SpoolError,
+    SpoolFullError as SpoolFullError,
+)
+from atdp.sdk.messages import as_message as as_message, as_messages as as_messages
+from atdp.sdk.recorder import Recorder as Recorder
+from atdp.sdk.senders.gateway import GatewaySender as GatewaySender
+from atdp.sdk.senders.kafka import KafkaSender as KafkaSender
+from atdp.sdk.senders.memory import MemorySender as MemorySender
+from atdp.sdk.senders.port import Receipt as Receipt, Sender as Sender, Verdict as Verdict
+from atdp.sdk.settings import Durability as Durability, OnFull as OnFull
+from atdp.sdk.trajectory_handle import (
+    Trajectory as Trajectory,
+    current_trajectory as current_trajectory,
+)
