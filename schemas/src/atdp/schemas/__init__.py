@@ -1,6 +1,7 @@
 """The contract of the platform: Avro schemas, event values, codec, record headers, topics.
 
-Everything else depends on this distribution, and it depends on fastavro alone.
+Everything else depends on this distribution. It depends on fastavro alone, and with the extra
+`signing` on cryptography.
 """
 
 from atdp.schemas.face import lazy_face
