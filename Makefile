@@ -41,7 +41,7 @@ chaos: setup ## Every test that kills or freezes something, also the long ones, 
 chaos-schedules: setup ## A simulated month of schedules, with the scheduler killed at its worst points
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long tests/faults/test_schedules_killed.py $(ARGS)
 
-test-sdk-pythons: setup ## The tests of the SDK and the contract on Python 3.11 and 3.14, in environments of what agents install
+test-sdk-pythons: setup ## The tests of contract, SDK and adapters on Python 3.11 and 3.14, in environments of what agents install
 	@.ci/sdk-pythons $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
