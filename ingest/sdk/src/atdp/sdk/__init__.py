@@ -10,6 +10,8 @@ from atdp.sdk.messages import as_message, as_messages
 from atdp.sdk.recorder import Recorder
 from atdp.sdk.senders import GatewaySender, KafkaSender, MemorySender, Receipt, Sender, Verdict
 from atdp.sdk.settings import Durability, OnFull
+from atdp.sdk.spool_inspection import SpoolSummary, inspect_spools
+from atdp.sdk.spool_recovery import RecoveredFile, recover_spools
 from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
 # A library's logger must not print when the host has set up no logging.
@@ -26,10 +28,12 @@ __all__ = [
     "OnFull",
     "Receipt",
     "Recorder",
+    "RecoveredFile",
     "SdkError",
     "Sender",
     "SpoolError",
     "SpoolFullError",
+    "SpoolSummary",
     "Trajectory",
     "Verdict",
     "as_message",
@@ -39,6 +43,8 @@ __all__ = [
     "emit_reward",
     "flush",
     "init",
+    "inspect_spools",
     "observe",
+    "recover_spools",
     "trajectory",
 ]
