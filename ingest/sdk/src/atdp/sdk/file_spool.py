@@ -46,7 +46,7 @@ class FileSpool:
     ) -> None:
         """Open a folder that this process owns, new or adopted.
 
-        The bound counts bytes that are not acknowledged; the files may hold two segments more.
+        The bound counts bytes that are not acknowledged; the files may hold three segments more.
         """
         self._folder = folder
         self._folders = folders

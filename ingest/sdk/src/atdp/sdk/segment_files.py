@@ -8,6 +8,7 @@ the process.
 """
 
 import bisect
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,11 +48,14 @@ class SegmentFile:
     def content(self, position: int, stop: int | None = None) -> bytes:
         """Return what the file holds from `position` to `stop` (exclusive; None: to its end)."""
         try:
-            with self.path.open("rb") as file:
-                file.seek(position - self.base)
-                return file.read() if stop is None else file.read(stop - position)
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return b""
+        try:
+            behind = self.base + os.fstat(fd).st_size if stop is None else stop
+            return os.pread(fd, max(0, behind - position), position - self.base)
+        finally:
+            os.close(fd)
 
     def records(self, position: int, stop: int, max_bytes: int) -> list[Stored]:
         """Return the records from `position` on that fit in `max_bytes`; at least one, if any.
