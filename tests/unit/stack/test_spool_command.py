@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from atdp.runtime import Home
+from atdp.sdk import MemorySender, Recorder
 from atdp.sdk.file_spool import FileSpool
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.spool_locks import SpoolFolders
+from atdp.stack.cli import home_recorder
 from atdp.stack.cli.app import build
 
 SECRET = b"a payload that nobody sees"
@@ -67,6 +70,25 @@ def test_a_recovery_says_what_cannot_be_read(spools: Path) -> None:
     unreadable = Path(row["unreadable"])
     assert unreadable.stat().st_size == row["unreadable_bytes"] > 0
     assert json.loads(atdp("recover", "--json")) == []
+
+
+def test_sending_delivers_what_can_be_read_and_reports_the_rest(
+    spools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = MemorySender()
+
+    def recorder_of(_: Home, tenant: str, agent: str, *, spool_dir: Path) -> Recorder:
+        key = "atdp_0123456789ab_secret-of-the-tests"
+        return Recorder(tenant=tenant, api_key=key, sender=sender, agent=agent, spool_dir=spool_dir)
+
+    monkeypatch.setattr(home_recorder, "home_recorder", recorder_of)
+    (row,) = json.loads(atdp("inspect", "--json"))
+    report = atdp("recover", "--send", code=1)
+    sent = f"acme: 2 events were sent, 0 bytes wait, {row['damaged_bytes']} bytes are damaged"
+    assert sent in report
+    assert [(record.value, record.redelivery) for record in sender.records] == [(SECRET, True)] * 2
+    (aside,) = json.loads(atdp("inspect", "--json"))
+    assert (aside["use"], aside["damaged_bytes"]) == ("kept aside", row["damaged_bytes"])
 
 
 def test_sending_needs_a_broker_and_a_key(spools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
