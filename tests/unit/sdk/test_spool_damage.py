@@ -128,6 +128,17 @@ def test_each_segment_has_a_nonce_of_its_own(tmp_path: Path) -> None:
     assert len({segment.read_bytes()[:NONCE_BYTES] for segment in segments}) == 3
 
 
+@pytest.mark.parametrize("nonce", ["0" * 16, "f" * 16])
+@pytest.mark.parametrize("base", [0, 6 * SIZE])
+def test_a_segment_that_was_made_and_never_used_hides_no_record(
+    tmp_path: Path, base: int, nonce: str
+) -> None:
+    folder = crashed(new_spool(tmp_path, 9, 3 * SIZE)).path
+    (folder / f"{base:016x}-{nonce}.seg").write_bytes(bytes(3 * SIZE))
+    again = adopted(SpoolFolders(tmp_path))
+    assert (numbers(again), again.skipped_bytes) == (list(range(9)), 0)
+
+
 def test_a_spool_without_its_positions_is_read_to_its_last_record(tmp_path: Path) -> None:
     folder = crashed(new_spool(tmp_path, 9, 3 * SIZE)).path
     (folder / "cursor").unlink()

@@ -195,6 +195,24 @@ def test_a_record_that_the_disk_does_not_confirm_is_not_taken(
     assert (numbers(again), again.skipped_bytes) == ([0], 0)
 
 
+def test_a_segment_whose_name_the_disk_does_not_confirm_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders, sync=True)
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(SpoolFullError, match="Input/output error"):
+            spool.append(record(0))
+    assert list(tmp_path.rglob("*.seg")) == []
+    spool.append(record(1))
+    assert numbers(spool) == [1]
+
+
 def test_a_disk_spool_waits_for_the_disk_before_an_append_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

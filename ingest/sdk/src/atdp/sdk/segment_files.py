@@ -8,6 +8,7 @@ the process.
 """
 
 import bisect
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -83,9 +84,17 @@ class SegmentFile:
 
 
 def segment_files(folder: Path) -> list[SegmentFile]:
-    """Return the segment files of a spool folder, in order."""
+    """Return the segment files of a spool folder, in order.
+
+    Of two with the same base, the one that holds records is the later one. The other one was made
+    by a process that was interrupted before it took the file into use.
+    """
     named = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
-    return sorted((_segment_file(path, name) for path, name in named if name), key=_base)
+    segments = sorted((_segment_file(path, name) for path, name in named if name), key=_base)
+    twice = {one.base for one, other in itertools.pairwise(segments) if one.base == other.base}
+    if twice:
+        segments.sort(key=lambda each: (each.base, each.base in twice and _holds_records(each)))
+    return segments
 
 
 def segment_path(folder: Path, base: int, nonce: bytes) -> Path:
@@ -141,6 +150,10 @@ def _intact(framing: Framing, buffer: bytes, position: int) -> Iterator[Stored]:
 
 def _base(segment: SegmentFile) -> int:
     return segment.base
+
+
+def _holds_records(segment: SegmentFile) -> bool:
+    return segment.intact_end(segment.base) > segment.base
 
 
 def _segment_file(path: Path, name: re.Match[str]) -> SegmentFile:

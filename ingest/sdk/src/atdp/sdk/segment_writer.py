@@ -118,7 +118,7 @@ class SegmentMaker:
         made = self._placed_spare(base, needed_bytes) or self._made(base, needed_bytes)
         self._next_bytes = min(2 * made.size_bytes, self._largest)
         if self._sync:
-            self._sync_folder()
+            self._keep_name(made)
         framing = NonceFraming(made.nonce)
         file = SegmentFile(made.path, base, framing)
         return SegmentWriter(file, framing, made.area, base + made.size_bytes, sync=self._sync)
@@ -164,9 +164,14 @@ class SegmentMaker:
                     raise
                 size = max(needed_bytes, size // 2)
 
-    def _sync_folder(self) -> None:
+    def _keep_name(self, made: _SegmentRoom) -> None:
+        """Wait until the file survives a loss of power under its name."""
         directory = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
+        except OSError:
+            made.area.close()
+            made.path.unlink(missing_ok=True)
+            raise
         finally:
             os.close(directory)
