@@ -5,7 +5,6 @@ It never raises into its host, prints, or loses an event without counting it.
 
 import asyncio
 import logging
-import os
 import signal
 import threading
 import time
@@ -32,6 +31,7 @@ from atdp.schemas import (
 )
 from atdp.sdk import ConfigurationError, KafkaSender, MemorySender, Recorder
 from atdp.sdk.event_intake import SingleEvent
+from atdp.sdk.file_area import MappedArea
 from atdp.sdk.record_framing import SpoolRecord
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
@@ -135,19 +135,18 @@ def test_a_signal_handler_may_emit_while_its_thread_is_emitting(
     recorder: Recorder, sender: MemorySender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trajectory = recorder.trajectory().start()
-    real = os.pwrite
+    real = MappedArea.put_behind
     interrupted: list[bool] = []
 
-    def interrupted_write(fd: int, data: bytes, at: int) -> int:
-        written = real(fd, data, at)
+    def interrupted_write(area: MappedArea, at: int, *parts: bytes) -> None:
+        real(area, at, *parts)
         if threading.current_thread() is threading.main_thread() and not interrupted:
             interrupted.append(True)
             signal.raise_signal(signal.SIGUSR1)  # arrives in the middle of an append
-        return written
 
     before = signal.signal(signal.SIGUSR1, lambda *_: trajectory.act_message("from the handler"))
     try:
-        monkeypatch.setattr(os, "pwrite", interrupted_write)
+        monkeypatch.setattr(MappedArea, "put_behind", interrupted_write)
         trajectory.act_message("interrupted")
     finally:
         signal.signal(signal.SIGUSR1, before)

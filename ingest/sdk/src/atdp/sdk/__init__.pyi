@@ -20,6 +20,14 @@ from atdp.sdk.senders.kafka import KafkaSender as KafkaSender
 from atdp.sdk.senders.memory import MemorySender as MemorySender
 from atdp.sdk.senders.port import Receipt as Receipt, Sender as Sender, Verdict as Verdict
 from atdp.sdk.settings import Durability as Durability, OnFull as OnFull
+from atdp.sdk.spool_inspection import (
+    SpoolSummary as SpoolSummary,
+    inspect_spools as inspect_spools,
+)
+from atdp.sdk.spool_recovery import (
+    RecoveredFile as RecoveredFile,
+    recover_spools as recover_spools,
+)
 from atdp.sdk.trajectory_handle import (
     Trajectory as Trajectory,
     current_trajectory as current_trajectory,
