@@ -98,6 +98,7 @@ from atdp.schemas.event import (
     record_key,
 )
 from atdp.schemas.event_files import EventEntry, UnreadableEvents, read_events
+from atdp.schemas.exact_form import exact_form, form_of_json, has_form
 from atdp.schemas.generation import (
     BlobRef,
     Generation,
@@ -314,10 +315,13 @@ __all__ = [
     "event_to_json",
     "event_to_record",
     "event_vectors",
+    "exact_form",
     "extend_context",
     "extra_json",
     "fold_context",
+    "form_of_json",
     "has_control_characters",
+    "has_form",
     "hash_of_tools",
     "header",
     "is_judgement",
