@@ -20,26 +20,25 @@ def form_of_json(value: Any) -> bytes:
     return marshal.dumps(value, _VERSION)
 
 
-def exact_form(value: object) -> bytes | None:
+def exact_form(value: Any) -> bytes | None:
     """Return the form of any value; None where it is not made of the types of JSON alone.
 
     Tuples count as such a type. A subclass of a type is another type.
     """
-    form = _form(value)
-    return form if form is not None and _is_of_json_types(value) else None
-
-
-def has_form(value: object, form: bytes) -> bool:
-    """Return whether a value of any types is exactly the one that `form` was made of."""
-    # `form` has no byte strings in it, the only type whose form several types have.
-    return _form(value) == form
-
-
-def _form(value: Any) -> bytes | None:
     try:
-        return marshal.dumps(value, _VERSION)
+        form = marshal.dumps(value, _VERSION)
     except Exception:  # noqa: BLE001 - a value of the host may fail in any way, and so may audit hooks
         return None
+    return form if _is_of_json_types(value) else None
+
+
+def has_form(value: Any, form: bytes) -> bool:
+    """Return whether a value of any types is exactly the one that `form` was made of."""
+    try:
+        # `form` has no byte strings in it, the only type whose form several types have.
+        return marshal.dumps(value, _VERSION) == form
+    except Exception:  # noqa: BLE001 - see `exact_form`
+        return False
 
 
 def _is_of_json_types(value: object) -> bool:

@@ -2,8 +2,8 @@
 
 A client shows the whole conversation with every call. Of a message that was shown before, only a
 few facts are needed (`MessageFacts`), and they are remembered under a digest of its exact form. No
-text is remembered. A message is read again when it has to be recorded. The digests are keyed with
-the caller, so that nobody can learn from the time of a call what another caller has sent.
+text is remembered. A message is read again when it has to be recorded. Each caller has digests of
+its own, so that nobody can learn from the time of a call what another caller has sent.
 
 Memory is bounded by count; what is forgotten is read again.
 """
@@ -136,4 +136,4 @@ class MessageReader:
 
 
 def _digest(scope: bytes, value: object) -> bytes:
-    return hashlib.blake2b(form_of_json(value), digest_size=DIGEST_BYTES, key=scope).digest()
+    return hashlib.blake2b(form_of_json(value), digest_size=DIGEST_BYTES, person=scope).digest()
