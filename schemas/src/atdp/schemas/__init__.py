@@ -98,7 +98,7 @@ from atdp.schemas.event import (
     record_key,
 )
 from atdp.schemas.event_files import EventEntry, UnreadableEvents, read_events
-from atdp.schemas.exact_form import exact_form, form_of_json, has_form
+from atdp.schemas.exact_forms import exact_form, form_of_json, has_form
 from atdp.schemas.generation import (
     BlobRef,
     Generation,

@@ -5,7 +5,7 @@ context that the trajectory's events already add up to is sent (`atdp.schemas.co
 long history is sent once.
 
 It is read once too: a message that is exactly the one that stood in its place before
-(`atdp.schemas.exact_form`), and is held, is not read again. The same holds for tool definitions.
+(`atdp.schemas.exact_forms`), and is held, is not read again. The same holds for tool definitions.
 This takes as much memory as the text of the messages held.
 """
 
