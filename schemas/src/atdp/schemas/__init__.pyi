@@ -113,6 +113,11 @@ from atdp.schemas.event_files import (
     UnreadableEvents as UnreadableEvents,
     read_events as read_events,
 )
+from atdp.schemas.exact_forms import (
+    exact_form as exact_form,
+    form_of_json as form_of_json,
+    has_form as has_form,
+)
 from atdp.schemas.face import lazy_face as lazy_face
 from atdp.schemas.generation import (
     BlobRef as BlobRef,

@@ -10,6 +10,7 @@ from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
 from atdp.gateway.key_quotas import KeyQuotas
+from atdp.gateway.message_reading import MessageReader
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.rate_limits import RateLimit
@@ -41,6 +42,7 @@ class GatewayState:
     routes: RoutesFile
     engines: Engines
     weights_proofs: WeightsProofs
+    reader: MessageReader
     recognizer: Recognizer
     secret: bytes
     """Secret of the home for digests of messages and pseudonyms of end users."""

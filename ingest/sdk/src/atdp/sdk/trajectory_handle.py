@@ -47,7 +47,7 @@ from atdp.sdk.envelope import (
 from atdp.sdk.event_writer import EventTaker, EventWriter
 from atdp.sdk.json_text import content_text, encodable, json_text
 from atdp.sdk.messages import MessageLike, as_message
-from atdp.sdk.observations import ShownContext, Tools, observation_from
+from atdp.sdk.observations import ContextReader, ShownContext, Tools
 
 _ambient: "Ambient[Trajectory]" = Ambient("atdp_trajectory")
 
@@ -82,6 +82,7 @@ class Trajectory:
         self._recorder = recorder
         self._start_bodies = [started]
         self._writer = EventWriter(recorder, identity)
+        self._context_reader = ContextReader(self._writer.builder)
         weakref.finalize(self, recorder.retire, self._writer).atexit = False
         self._ended = False
         self._tokens: list[Token[Trajectory | None]] = []
@@ -130,8 +131,8 @@ class Trajectory:
             **extras: fields of the envelope.
         """
         return self._emit(
-            lambda event_id: observation_from(
-                self._writer.builder, ShownContext(messages, tools, whole_context), event_id
+            lambda event_id: self._context_reader.observation(
+                ShownContext(messages, tools, whole_context), event_id
             ),
             extras,
             adds_messages=True,
