@@ -71,7 +71,10 @@ class ContentFilter:
 
     def json_value(self, value: Any, kind: ContentKind) -> Any:
         """Return a value that is written as JSON; None: it is withheld."""
-        text = self._text(json_text(value), kind, is_json=True)
+        given = json_text(value)
+        text = self._text(given, kind, is_json=True)
+        if text == given:
+            return value
         return None if text is None else json.loads(text)
 
     def extras(self, extras: Extras, inherited: Governance | None) -> None:
@@ -92,22 +95,23 @@ class ContentFilter:
 
     def event(self, event: Event) -> Event:
         """Return a whole event with the content that may be written; see `body`."""
-        body = self.body(event.body)
-        extras: Extras = {"links": event.links}
-        if event.metadata_json is not None:
-            extras["metadata"] = json.loads(event.metadata_json)
-        if event.ext_json is not None:
-            extras["ext"] = json.loads(event.ext_json)
-        self.extras(extras, event.governance)
-        metadata, ext = extras.get("metadata"), extras.get("ext")
-        return replace(
+        changed = replace(
             event,
-            body=body,
-            links=tuple(extras["links"]),
-            metadata_json=None if metadata is None else json_text(metadata),
-            ext_json=None if ext is None else json_text(ext),
-            governance=extras.get("governance", event.governance),
+            body=self.body(event.body),
+            links=tuple(self._record(link, "metadata") for link in event.links),
+            metadata_json=self._json_object(event.metadata_json),
+            ext_json=self._json_object(event.ext_json),
         )
+        if self.withheld:
+            metadata = json.loads(changed.metadata_json or "{}")
+            noted = json_text({**metadata, WITHHELD: sorted(self.withheld)})
+            changed = replace(changed, metadata_json=noted)
+        if self.withheld & MODEL_KINDS:
+            changed = replace(changed, governance=_for_analytics(event.governance))
+        return changed
+
+    def _json_object(self, text: str | None) -> str | None:
+        return None if text is None else self._text(text, "metadata", is_json=True)
 
     def _record(self, record: R, outer: ContentKind) -> R:
         """Return a record that stands in one of the kind `outer`; itself where nothing changes."""

@@ -4,6 +4,7 @@ A recorder has rules of its own, from its options and the environment. The rules
 given hold for every recorder of the process as well.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,13 +57,25 @@ def content_rules_of(
     Raises:
         ConfigurationError: an option or a variable cannot work.
     """
-    if redact is not None and not callable(redact):
+    if redact is not None and not _takes_text_and_place(redact):
         raise ConfigurationError(
-            "redact must be a function of a text and its place: "
+            "redact must be a plain function of a text and its place: "
             "redact=lambda text, place: text.replace('secret', '…')"
         )
     withheld = withheld_by_environment(os.environ) | withheld_by(capture or {})
     return ContentRules(withheld, () if redact is None else (redact,))
+
+
+def _takes_text_and_place(redact: object) -> bool:
+    if not callable(redact) or inspect.iscoroutinefunction(redact):
+        return False
+    try:
+        inspect.signature(redact).bind("", "")
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions have no signature
+        return True
+    return True
 
 
 class ProcessRules:

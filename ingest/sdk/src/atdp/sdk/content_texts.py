@@ -6,13 +6,26 @@ something changed, so that arguments otherwise stay as the model wrote them.
 """
 
 import json
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from atdp.sdk.content_rules import Redact
 from atdp.sdk.errors import RedactionFailed
 
 _BRACKETS = ("{", "[")
+
+
+RECORDED_BY_REDACT: Final = "redact itself recorded it; it must not record"
+_running = threading.local()
+
+
+def redact_is_running() -> bool:
+    """Return whether this thread is inside a function of `redact`.
+
+    What such a function records would have to be redacted by it, without end.
+    """
+    return getattr(_running, "inside", False)
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -72,6 +85,7 @@ class ChangedTexts:
     def _leaf(self, text: str, place: str) -> str | None:
         changed: object = text
         for function in self._functions:
+            _running.inside = True
             try:
                 changed = function(text, place)
             except Exception as error:
@@ -79,6 +93,8 @@ class ChangedTexts:
                 raise RedactionFailed(
                     f"redact raised {type(error).__name__} for {_kind(place)}"
                 ) from error
+            finally:
+                _running.inside = False
             if changed is None:
                 self._withheld(_kind(place))
                 return None

@@ -27,5 +27,6 @@ class OldestPending:
 
     def age_s(self, cursor: int) -> float | None:
         """Return the age of the oldest record behind `cursor`, in seconds; None: none is known."""
+        marks = self._marks  # before the clock: a mark may be made meanwhile
         now = time.monotonic()
-        return next((now - at for end, at in self._marks if end > cursor), None)
+        return next((now - at for end, at in marks if end > cursor), None)

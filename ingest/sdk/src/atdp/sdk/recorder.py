@@ -32,8 +32,9 @@ from atdp.schemas import (
 from atdp.sdk.causes import cause_of
 from atdp.sdk.content_filter import ContentFilter
 from atdp.sdk.content_rules import RecorderRules, content_rules_of
+from atdp.sdk.content_texts import RECORDED_BY_REDACT, redact_is_running
 from atdp.sdk.delivery_report import DeliveryLedger, FlushReport
-from atdp.sdk.errors import SpoolError
+from atdp.sdk.errors import RedactionFailed, SpoolError
 from atdp.sdk.event_intake import EventIntake, OfferedEvent, SingleEvent
 from atdp.sdk.event_writer import EventWriter
 from atdp.sdk.forks import renew_after_fork
@@ -189,7 +190,11 @@ class Recorder:
     def _take_single(
         self, event_id: EventId, make: Callable[[], Event], *, redelivery: bool = False
     ) -> EventId:
+        inside = redact_is_running()
+
         def filtered() -> Event:
+            if inside:
+                raise RedactionFailed(RECORDED_BY_REDACT)
             rules = self.content.current
             return ContentFilter(rules).event(make()) if rules else make()
 

@@ -9,10 +9,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from atdp.schemas import Body, Governance, Message, contributed_messages
+from atdp.schemas import Body, EventId, Governance, Message, contributed_messages
 from atdp.sdk.content_filter import ContentFilter
 from atdp.sdk.content_rules import RecorderRules
+from atdp.sdk.content_texts import RECORDED_BY_REDACT, redact_is_running
 from atdp.sdk.envelope import Extras
+from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.json_text import json_text
 from atdp.sdk.messages import as_messages
 from atdp.sdk.observations import ShownContext, Tools, tool_definitions
@@ -34,12 +36,23 @@ class TrajectoryContent:
         self._is_shown = False
         """True once the messages of the event at hand have been filtered."""
 
-    def body(self, build: Callable[[], Body], extras: Extras) -> Body:
-        """Build a body and return it as it may be written; `extras` is changed in place.
+    def filtered(
+        self, build: Callable[[EventId], Body], extras: Extras
+    ) -> Callable[[EventId], Body]:
+        """Return a function that builds a body as it may be written, and changes `extras` so.
 
-        Raises:
-            RedactionFailed: a function of `redact` failed.
+        It raises `RedactionFailed` where a function of `redact` fails, or records an event itself.
         """
+        inside = redact_is_running()
+
+        def body(event_id: EventId) -> Body:
+            if inside:
+                raise RedactionFailed(RECORDED_BY_REDACT)
+            return self._body(lambda: build(event_id), extras)
+
+        return body
+
+    def _body(self, build: Callable[[], Body], extras: Extras) -> Body:
         rules = self._rules.current
         if not rules:
             return build()
@@ -53,7 +66,7 @@ class TrajectoryContent:
         return body
 
     def shown(self, shown: ShownContext) -> ShownContext:
-        """Return a context as it may be written, while `body` builds the observation of it."""
+        """Return a context as it may be written, while `filtered` builds the observation of it."""
         if not self._rules.current:
             return shown
         self._is_shown = True

@@ -111,7 +111,7 @@ class Trajectory:
         with contextlib.suppress(IndexError):  # a list's pop is atomic: of two threads, one starts
             body = self._start_bodies.pop()
             extras: Extras = {}
-            self._writer.write(lambda _: self._content.body(lambda: body, extras), extras)
+            self._writer.write(self._content.filtered(lambda _: body, extras), extras)
         return self
 
     def observe(
@@ -314,9 +314,10 @@ class Trajectory:
 
         def checked(event_id: EventId) -> Body:
             refuse_unknown_fields(extras, Extras)
-            return self._content.body(lambda: build(event_id), extras)
+            return build(event_id)
 
-        return self._writer.write(checked, extras, adds_messages=adds_messages)
+        filtered = self._content.filtered(checked, extras)
+        return self._writer.write(filtered, extras, adds_messages=adds_messages)
 
 
 def _assistant(message: MessageLike | str) -> Message:
