@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.senders import GatewaySender, KafkaSender
 from atdp.sdk.senders.port import Sender
 
 _SECURITY: Final = {
@@ -96,10 +95,14 @@ def _sender_faults(env: Mapping[str, str]) -> list[str]:
 
 def _sender(env: Mapping[str, str]) -> Sender:
     if bootstrap := env.get("ATDP_KAFKA_BOOTSTRAP"):
+        from atdp.sdk.senders.kafka import KafkaSender
+
         security = {
             option: env[variable] for variable, option in _SECURITY.items() if env.get(variable)
         }
         return KafkaSender(bootstrap, **security)
+    from atdp.sdk.senders.gateway import GatewaySender
+
     return GatewaySender(_gateway(env) or "")
 
 

@@ -63,15 +63,11 @@ def observation_from(
     )
 
 
-def tool_definitions(tools: Tools) -> list[Any]:
-    """Return definitions as a list, one of them as a list of one."""
-    return [tools] if isinstance(tools, Mapping | str) else list(tools)
-
-
 def _shown_tools(builder: TrajectoryBuilder[Message], tools: Tools | None) -> ShownTools:
     if tools is None:
         return ShownTools()
-    text = json_text(tool_definitions(tools))
+    definitions = [tools] if isinstance(tools, Mapping | str) else list(tools)
+    text = json_text(definitions)
     # Of what is sent: JSON may express less than the definitions hold.
     tools_hash = hash_of_tools(json.loads(text))
     is_new = builder.tools.is_new(tools_hash)

@@ -6,7 +6,7 @@ messages cost something.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from atdp.schemas import Body, EventId, Governance, Message, contributed_messages
@@ -17,7 +17,7 @@ from atdp.sdk.envelope import Extras
 from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.json_text import json_text
 from atdp.sdk.messages import as_messages
-from atdp.sdk.observations import ShownContext, Tools, tool_definitions
+from atdp.sdk.observations import ShownContext, Tools
 
 
 class TrajectoryContent:
@@ -94,7 +94,7 @@ class TrajectoryContent:
     def _tools(self, tools: Tools | None) -> Tools | None:
         if tools is None:
             return None
-        text = json_text(tool_definitions(tools))
+        text = json_text([tools] if isinstance(tools, Mapping | str) else list(tools))
         if self._shown_tools is None or self._shown_tools[0] != text:
             own = ContentFilter(self._applied)
             value = own.json_value(json.loads(text), "tool_definitions")
