@@ -344,10 +344,10 @@ def test_nothing_is_printed_even_when_everything_fails(
 def test_a_reward_by_id_needs_no_trajectory_object(
     recorder: Recorder, sender: MemorySender
 ) -> None:
-    recorder.emit_reward(
-        "t-9", 0.5, attempt=2, task_id="task", source_name="judge", dimension="tone"
+    recorder.reward(
+        0.5, trajectory_id="t-9", attempt=2, task_id="task", source_name="judge", dimension="tone"
     )
-    recorder.emit_reward("t-9", 0.7, target_step=3)
+    recorder.reward(0.7, trajectory_id="t-9", target_step=3)
     recorder.flush()
     first, second = sender.events
     assert isinstance(first.body, Reward)
@@ -409,13 +409,13 @@ def test_the_default_recorder_serves_module_functions(tmp_path: Path, sender: Me
     recorder = sdk.init(tenant="acme", api_key=API_KEY, sender=sender, spool_dir=tmp_path)
     try:
         with sdk.trajectory(trajectory_id="t-1"):
-            sdk.emit_reward(1.0)
-        sdk.emit_reward(0.0, trajectory_id="t-1", source_name="judge")
+            sdk.reward(1.0)
+        sdk.reward(0.0, trajectory_id="t-1", source_name="judge")
         assert sdk.flush().complete
         values = [event.body.value for event in sender.events if isinstance(event.body, Reward)]
         assert values == [1.0, 0.0]
         with pytest.raises(ConfigurationError, match="trajectory_id="):
-            sdk.emit_reward(1.0)
+            sdk.reward(1.0)
     finally:
         recorder.close()
 

@@ -1,9 +1,13 @@
+from atdp.sdk.content_kinds import CONTENT_KINDS as CONTENT_KINDS, ContentKind as ContentKind
+from atdp.sdk.content_rules import Redact as Redact
 from atdp.sdk.decorators import observe as observe
 from atdp.sdk.defaults import (
     default_recorder as default_recorder,
-    emit_reward as emit_reward,
+    feedback as feedback,
     flush as flush,
     init as init,
+    reward as reward,
+    stats as stats,
     trajectory as trajectory,
 )
 from atdp.sdk.delivery_report import Fate as Fate, FlushReport as FlushReport
@@ -13,8 +17,10 @@ from atdp.sdk.errors import (
     SpoolError as SpoolError,
     SpoolFullError as SpoolFullError,
 )
+from atdp.sdk.judgements import JudgedTrajectory as JudgedTrajectory
 from atdp.sdk.messages import as_message as as_message, as_messages as as_messages
 from atdp.sdk.recorder import Recorder as Recorder
+from atdp.sdk.recorder_stats import RecorderStats as RecorderStats
 from atdp.sdk.senders.gateway import GatewaySender as GatewaySender
 from atdp.sdk.senders.kafka import KafkaSender as KafkaSender
 from atdp.sdk.senders.memory import MemorySender as MemorySender

@@ -76,6 +76,8 @@ class DeliveryLedger:
         self.refused = 0
         self.recovered = 0
         self.damaged_bytes = 0
+        self.last_errors: dict[str, str] = {}
+        """The newest reason by code; see `RecorderStats`."""
         self._fates: dict[EventId, Fate] = {}
         self._reasons_emitting: Counter[str] = Counter()
         self._reasons_shipping: Counter[str] = Counter()
@@ -119,6 +121,7 @@ class DeliveryLedger:
     def lose_bytes(self, count: int) -> None:
         """Count bytes of a spool that cannot be read any more."""
         self.damaged_bytes += count
+        self.last_errors["spool"] = f"{count} bytes could not be read back"
         self.warn_once(
             "a part of the spool is damaged",
             f"{count} bytes could not be read back; those still there are kept in *.damaged",
@@ -148,6 +151,7 @@ class DeliveryLedger:
     def _lose(self, event_id: EventId, fate: Fate, reason: str, reasons: Counter[str]) -> None:
         counted = _INDEX.sub("[*]", reason)
         reasons[counted if counted in reasons or len(reasons) < MAX_REASONS else OTHER_REASONS] += 1
+        self.last_errors[fate] = reason
         self._remember(event_id, fate)
         self.warn_once(f"an event was {fate}", reason)
 

@@ -33,6 +33,7 @@ from atdp.schemas import (
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.envelope import Extras
+from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.event_intake import OfferedEvent
 from atdp.sdk.json_text import json_text
 from atdp.sdk.lost_numbers import LostNumbers
@@ -43,6 +44,8 @@ REFUSED = "refused"
 """Code of a gap: the receiver will never take the events, which are too large, for example."""
 NOT_RECORDABLE = "not_recordable"
 """Code of a gap in place of an event that could not be made or encoded."""
+REDACTION_FAILED = "redaction_failed"
+"""Code of a gap in place of an event whose content a function of `redact` failed to change."""
 
 _writer_numbers = itertools.count()
 
@@ -228,11 +231,12 @@ class _WrittenEvent:
 
     def substitute(self, error: Exception) -> Event:
         seq = self.writer.take_seq() if self._seq is None else self._seq
-        number = None
+        failed = isinstance(error, RedactionFailed)
+        number = seq if failed or self.adds_messages else None
         if self.adds_messages:
             self._keep_shown()
-            number = seq
-        gap = Gap(code=NOT_RECORDABLE, detail=cause_of(error), from_seq=number, to_seq=number)
+        code = REDACTION_FAILED if failed else NOT_RECORDABLE
+        gap = Gap(code=code, detail=cause_of(error), from_seq=number, to_seq=number)
         return self.writer.event(new_event_id(), seq, self.now, gap)
 
     def settle(self, event: Event, *, landed: bool) -> None:
