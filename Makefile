@@ -8,7 +8,7 @@ MANIFESTS := .ci/setup .ci/uv.txt uv.lock pyproject.toml $(wildcard */pyproject.
 
 # Pages that people write; the generated reference has the form that its generator gives it.
 GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md docs/reference/schedule-file.md
-PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
+PAGES = $(filter-out $(GENERATED),$(wildcard *.md */README.md ingest/*/README.md examples/*/README.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 # What Python compiles is kept, also where the environment forbids files beside the sources: without it, every process compiles every
 # library anew.
@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: attack sbom audit bench-emit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: attack dist test-sdk-pythons sbom audit bench-emit bench-verdicts chaos chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -32,11 +32,17 @@ test: ## Everything CI runs: lint, then unit, contract, integration, fault and e
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
 
-test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point
+test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point, guards turned off
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)
+
+chaos: setup ## Every test that kills or freezes something, also the long ones, with more kills (an hour)
+	@ATDP_CHAOS_KILLS=3 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 tests/faults tests/integration/governance tests/integration/stack $(ARGS)
 
 chaos-schedules: setup ## A simulated month of schedules, with the scheduler killed at its worst points
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long tests/faults/test_schedules_killed.py $(ARGS)
+
+test-sdk-pythons: setup ## The tests of contract, SDK and adapters on Python 3.11 and 3.14, in environments of what agents install
+	@.ci/sdk-pythons $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
@@ -83,6 +89,9 @@ sbom: setup ## Write the bill of materials of what users install, with hashes an
 
 audit: setup ## Ask a database about known vulnerabilities in the locked packages; fails with INCONCLUSIVE when none answers
 	@.ci/audit $(ARGS)
+
+dist: setup ## Build wheel and sdist of every member into dist/; install and import each wheel outside of the workspace
+	@$(BIN)/python .ci/dist $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)

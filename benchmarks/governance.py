@@ -10,6 +10,8 @@ Rows:
   for repetitions within the events;
 * `governance, as sent`: the same events again, as agents send prompts and results repeatedly, so
   that the caches answer;
+* `check, one by one` and `check, 32 together`: of that, the check of the signatures of records that
+  were sent one by one and 32 together, which is what the SDK sends of such events in one go;
 * `signatures`: the records that these events lead to are signed;
 * `our recognizers`: detection only, every string of the events once (JSON decoded, as governance
   does), with empty caches;
@@ -43,9 +45,18 @@ from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.governance.walk import json_text
 from atdp.runtime import SignedTopic
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import SigningKey, decode_record, encode, signed_headers
+from atdp.schemas import (
+    SigningKey,
+    UnsignedRecord,
+    decode_record,
+    encode,
+    sign_together,
+    verify_record,
+)
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+TOGETHER = 32
+"""Records of 2 KB in a slice of the SDK's shipper, which have one signature."""
 WORDS = [
     "order",
     "return",
@@ -108,25 +119,41 @@ def conversation(number: int) -> dict[str, Any]:
     }
 
 
-def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
-    signing = SigningKey.parse(key)
-    offset = 0
-    for path in paths:
-        for entry in TauBench().read(path):
-            if isinstance(entry, UnreadableEntry):
-                continue
-            for event in make_events(entry, "bench"):
-                value = encode(event)
-                yield RawRecord(
-                    key=event.key,
-                    value=value,
-                    headers=signed_headers(signing, "raw", event.key, value),
-                    topic="raw",
-                    partition=0,
-                    offset=offset,
-                    timestamp=NOW,
-                )
-                offset += 1
+def raw_records(paths: list[Path], key: SigningKey, together: int) -> list[RawRecord]:
+    """Return the signed records of the events in the files, `together` of them to a signature."""
+    unsigned = [
+        UnsignedRecord(event.key, encode(event))
+        for path in paths
+        for entry in TauBench().read(path)
+        if not isinstance(entry, UnreadableEntry)
+        for event in make_events(entry, "bench")
+    ]
+    signatures = [
+        headers
+        for at in range(0, len(unsigned), together)
+        for headers in sign_together(key, "raw", unsigned[at : at + together])
+    ]
+    return [
+        RawRecord(
+            key=record.key,
+            value=record.value,
+            headers=headers,
+            topic="raw",
+            partition=0,
+            offset=offset,
+            timestamp=NOW,
+        )
+        for offset, (record, headers) in enumerate(zip(unsigned, signatures, strict=True))
+    ]
+
+
+def timed_checks(records: list[RawRecord], key: SigningKey) -> float:
+    """Return the seconds of checking the signatures of records."""
+    public_key = key.public_key
+    started = time.process_time()
+    for raw in records:
+        assert verify_record(public_key, raw.topic, raw.key, raw.value, raw.headers)
+    return time.process_time() - started
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -189,10 +216,15 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
             tokenizers=TokenizerFolder(home / "tokenizers"),
             tenant_keys=TenantKeyStore(secrets),
         )
-        records = list(raw_records(paths, key))
+        signing = SigningKey.parse(key)
+        records = raw_records(paths, signing, TOGETHER)
         size = sum(len(record.value) for record in records)
         new_s, _ = timed_governance(governor, records)
         again_s, signatures_s = timed_governance(governor, records)
+    singly = raw_records(paths, signing, 1)
+    singly_s, together_s = (
+        timed_checks(each, signing) for each in (singly, raw_records(paths, signing, TOGETHER))
+    )
 
     compiled = governor.policies.policy_for("bench")
     unique = list(
@@ -216,6 +248,8 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     return [
         _row("governance, new text", size, new_s, len(records)),
         _row("governance, as sent", size, again_s, len(records)),
+        _row("check, one by one", size, singly_s, len(records)),
+        _row(f"check, {TOGETHER} together", size, together_s, len(records)),
         _row("signatures", size, signatures_s, len(records)),
         _row("our recognizers", text_bytes, ours_s, None),
         {

@@ -21,6 +21,7 @@ from atdp.schemas import (
     REDELIVERY,
     REGOVERNED,
     SIGNATURE,
+    SIGNATURE_PATH,
     AvroArray,
     AvroEnum,
     AvroNullable,
@@ -52,7 +53,11 @@ SCHEMAS: tuple[SchemaName, ...] = (
 HEADERS = (
     (
         f"`{KEY_ID}`, `{SIGNATURE}` | raw records "
-        "| The API key that signed the value, and the signature."
+        "| The API key that signed the record, and the signature."
+    ),
+    (
+        f"`{SIGNATURE_PATH}` | raw records that were sent together "
+        "| The path from the record's hash to the hash that was signed for all of them."
     ),
     (
         f"`{REDELIVERY}` | raw records, and what governance makes of them "

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+import tests.hypothesis_profile  # noqa: F401 - the settings of property tests
 
 from atdp.runtime import Home, MemoryLog, MemoryRegister, Register
 from atdp.stack.broker.kafka import KafkaBroker
@@ -22,22 +22,6 @@ NewTopic = Callable[..., str]
 RegisterOf = Callable[[Home], Register]
 
 TOPIC_DEADLINE_S = 60.0
-
-# The time of an example depends on the machine and not on the code, so there is no deadline.
-# Automated runs draw the same examples every time, so that a failure is caused by the change under
-# test. Runs by hand draw new examples.
-settings.register_profile(
-    "atdp",
-    deadline=None,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.large_base_example,
-        HealthCheck.function_scoped_fixture,
-    ],
-    derandomize="CI" in os.environ,
-)
-settings.load_profile("atdp")
 
 
 @pytest.fixture(scope="module")

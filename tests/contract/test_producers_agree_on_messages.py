@@ -8,6 +8,8 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
+from atdp.gateway.message_reading import MessageReader
+from atdp.gateway.recognition.shown_history import MessageDigests
 from atdp.gateway.trajectory_events import Asked, FailedCall, LiveTrajectory
 from atdp.schemas import (
     Agent,
@@ -22,10 +24,9 @@ from atdp.schemas import (
     TrajectoryIdentity,
     hash_of_tools,
     message_from_chat,
-    messages_from_chat,
 )
 from atdp.sdk import MemorySender, Recorder, as_message
-from atdp.sdk.observations import ShownContext, observation_from
+from atdp.sdk.observations import ContextReader, ShownContext
 
 texts = st.text(max_size=12)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts
@@ -100,7 +101,13 @@ IDENTITY = TrajectoryIdentity(
 
 def from_gateway(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Observation:
     """The observation that the gateway makes of a request."""
-    asked = Asked(messages=messages_from_chat(messages), tools=tools, at=T0)
+    reader = MessageReader(MessageDigests(b"s" * 32))
+    asked = Asked(
+        messages=reader.read_messages("key", messages),
+        tools=tools,
+        tools_hash=reader.hash_tools("key", tools),
+        at=T0,
+    )
     failed = FailedCall(code="x", detail="", at=T0)
     body = LiveTrajectory.begin(IDENTITY, "p").call(asked, failed)[0].body
     assert isinstance(body, Observation)
@@ -139,5 +146,5 @@ def test_the_sdks_hash_of_tools_is_the_canonical_one(tools: list[Any]) -> None:
         context=HeldContext(lambda each: each),
         tools=SentTools(remember_all=True),
     )
-    observation = observation_from(builder, ShownContext([], tools), "event")
+    observation = ContextReader(builder).observation(ShownContext([], tools), "event")
     assert observation.tools_hash == hash_of_tools(tools)

@@ -24,7 +24,7 @@ def by_the_sdk(bootstrap: str, topic: str, spool: Path) -> None:
     sender = KafkaSender(bootstrap, topic_name=topic)
     recorder = Recorder(tenant="acme", api_key="atdp_id_secret", sender=sender, spool_dir=spool)
     for trajectory in TRAJECTORIES:
-        recorder.emit_reward(trajectory, 1.0, source_name="test")
+        recorder.reward(1.0, trajectory_id=trajectory, source_name="test")
     assert recorder.close(60).complete
 
 

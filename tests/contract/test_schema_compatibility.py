@@ -10,6 +10,7 @@ from typing import Any
 import avro.schema
 import pytest
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
+from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from atdp.schemas import TopicRole, all_topics, schemas
 
@@ -35,13 +36,19 @@ def test_every_version_reads_every_other(reader: Any, writer: Any) -> None:
 
 
 def test_released_files_keep_their_form() -> None:
-    text = (
-        resources.files("atdp.schemas").joinpath("avro/released.toml").read_text(encoding="utf-8")
-    )
-    assert tomllib.loads(text) == {
-        f"{schema.name}.v{schema.version}": schema.fingerprint.hex()
-        for schema in schemas().values()
+    folder = resources.files("atdp.schemas").joinpath("avro")
+    files = {
+        entry.name.removesuffix(".avsc"): json.loads(entry.read_text("utf-8"))
+        for entry in folder.iterdir()
+        if entry.name.endswith(".avsc")
     }
+    computed = {
+        name: fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO")
+        for name, definition in files.items()
+    }
+    assert tomllib.loads(folder.joinpath("released.toml").read_text("utf-8")) == computed
+    for schema in schemas().values():
+        assert schema.definition == files[f"{schema.name}.v{schema.version}"]
 
 
 def test_every_topic_has_a_schema_and_topics_by_raw_partition_share_their_partition_count() -> None:

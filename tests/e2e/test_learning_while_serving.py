@@ -121,8 +121,11 @@ class Load:
             # Bytes that are no text take several tokens each when they are sent again, and the
             # model's context is short.
             self.stop.wait(1.5)
-        self.recorder.emit_reward(
-            session, float(rng.random() < 0.5), session_id=session, source_name="user"
+        self.recorder.reward(
+            float(rng.random() < 0.5),
+            trajectory_id=session,
+            session_id=session,
+            source_name="user",
         )
         client.post(f"/v1/sessions/{session}/end", json={"status": "completed"}).raise_for_status()
         self.sessions += 1

@@ -8,9 +8,9 @@ the parent believes only whole lines.
 
 import argparse
 import contextlib
+import errno
 import json
 import os
-import resource
 import signal
 import time
 from pathlib import Path
@@ -32,6 +32,19 @@ def emit(recorder: Recorder, count: int, rate: float, die_after: int | None) -> 
             time.sleep(1 / rate)
 
 
+def limit_disk(spool: Path, limit_bytes: int) -> None:
+    """Let no file below `spool` be allocated beyond `limit_bytes` in all."""
+    allocate = os.posix_fallocate
+
+    def allocate_within_limit(fd: int, offset: int, size: int) -> None:
+        held = sum(path.stat().st_size for path in spool.rglob("*") if path.is_file())
+        if held + size > limit_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        allocate(fd, offset, size)
+
+    os.posix_fallocate = allocate_within_limit
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
@@ -46,9 +59,9 @@ def main() -> None:
     parser.add_argument("--durability", default="process")
     parser.add_argument("--limit-bytes", type=int, default=1 << 30)
     parser.add_argument(
-        "--file-bytes",
+        "--disk-bytes",
         type=int,
-        help="no file of this process may grow beyond (a disk without room)",
+        help="the spools of this process find no more room (a full disk)",
     )
     parser.add_argument("--flush-s", type=float, default=180.0)
     parser.add_argument(
@@ -56,8 +69,8 @@ def main() -> None:
     )
     parser.add_argument("--exit", choices=["flush", "return", "os._exit"], default="flush")
     options = parser.parse_args()
-    if options.file_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (options.file_bytes, options.file_bytes))
+    if options.disk_bytes:
+        limit_disk(options.spool, options.disk_bytes)
     recorder = Recorder(
         tenant="acme",
         api_key="atdp_0123456789ab_secret-of-the-tests",

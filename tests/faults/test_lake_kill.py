@@ -127,19 +127,19 @@ def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
 ) -> None:
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)
-    events = sample(600)
+    events = sample(200)
     produce(writers, events)
     for kill in range(kills):
         process = writers.start()
-        target = min(landed(lake)[0] + draw.randrange(1, 900), len(events))
+        target = min(landed(lake)[0] + draw.randrange(1, 300), len(events))
         wait_for(lands(lake, target), f"writer {kill} got stuck (seed {seed})")
         process.kill()
         process.wait(30)
     writers.start()
     wait_for(lambda: landed(lake)[1] >= len(events), f"the last writer got stuck (seed {seed})")
     assert landed(lake) == (len(events), len(events)), f"seed {seed}"
-    assert landed(lake, "generations") == (1200, 1200)
-    assert landed(lake, "rewards") == (600, 600)
+    assert landed(lake, "generations") == (400, 400)
+    assert landed(lake, "rewards") == (200, 200)
 
 
 def freeze_and_take_over(writers: Writers, lake: Lake, tmp_path: Path, *options: str) -> int:
@@ -164,7 +164,7 @@ def stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-@pytest.mark.parametrize("place", ["data", "catalog"])
+@pytest.mark.parametrize("place", [pytest.param("data", marks=pytest.mark.long), "catalog"])
 def test_a_writer_that_wakes_up_after_another_took_over_is_refused(
     writers: Writers, lake: Lake, tmp_path: Path, place: str
 ) -> None:
@@ -242,6 +242,7 @@ def test_a_writer_killed_while_it_replaces_rows_replaces_each_once(
     assert scalar(lake, OUT_OF_PLACE) == 0
 
 
+@pytest.mark.long
 def test_in_two_commits_the_same_kill_loses_the_places_of_rows(
     writers: Writers, lake: Lake
 ) -> None:

@@ -43,7 +43,7 @@ def agents(kafka_bootstrap: str, new_topic: Callable[..., str], tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "no_room",
-    [("--limit-bytes", 200_000), ("--file-bytes", 200_000)],
+    [("--limit-bytes", 200_000), ("--disk-bytes", 200_000)],
     ids=["spool limit", "disk full"],
 )
 def test_without_room_the_report_says_exactly_what_was_dropped(

@@ -41,8 +41,8 @@ from .whole_path import (
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 SEED = int(os.environ.get("ATDP_CHAOS_SEED", "20260707"))
-KILLS = int(os.environ.get("ATDP_CHAOS_KILLS", "2"))
-FILES, ROWS = 3, 100
+KILLS = int(os.environ.get("ATDP_CHAOS_KILLS", "1"))
+FILES, ROWS = 3, 20 + 40 * KILLS
 VICTIMS = ("gateway", "governance", "lake-writer", "kafka")
 
 

@@ -242,8 +242,8 @@ def test_an_idle_trajectory_ends_once_over_restarts_and_goes_on(
         trajectory, answer = ask(client, HELLO)
     said = {"role": "assistant", "content": answer.choices[0].message.content}
     with (
-        start_gateway(home, log, engine.url, idle_end_s=0.2),
-        start_gateway(home, log, engine.url, idle_end_s=0.2) as url,
+        start_gateway(home, log, engine.url, idle_end_s=1.0),
+        start_gateway(home, log, engine.url, idle_end_s=1.0) as url,
         openai.OpenAI(base_url=url + "/v1", api_key=key) as client,
     ):
         wait_for(lambda: len(ends()) == 1)

@@ -98,7 +98,7 @@ def duplicates_and_losses(rig: Rig, expected: int) -> tuple[int, int]:
 
 
 def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: Rig) -> None:
-    sent = trajectories(40, 60)
+    sent = trajectories(20, 30)
     chance = random.Random(7)
     # Each worker gets a part of the events of its own; otherwise the first workers might leave the
     # last one nothing to do.
@@ -119,7 +119,7 @@ def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: R
 def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_never_show(
     rig: Rig,
 ) -> None:
-    sent = trajectories(20, 60)
+    sent = trajectories(20, 30)
     rig.send(sent)
     frozen = rig.worker(SMALL_BATCHES_OF + FREEZES_BEFORE_COMMIT)
     _wait_until_stopped(rig, frozen.pid)
@@ -136,13 +136,14 @@ def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_nev
     assert duplicates_and_losses(rig, len(sent)) == (0, 0)
 
 
+@pytest.mark.long
 def test_a_broker_killed_while_governance_writes_costs_nothing(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     rig = new_rig(kafka_broker.bootstrap, tmp_path, "broker")
     rig.activate(template_text("demo"))
     try:
-        sent = trajectories(40, 60)
+        sent = trajectories(20, 30)
         rig.send(sent)
         rig.worker(SMALL_BATCHES)
         wait_for_any_audit(rig, 0)
@@ -157,7 +158,7 @@ def test_a_broker_killed_while_governance_writes_costs_nothing(
 def test_without_transactions_the_same_freeze_shows_duplicates(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = trajectories(20, 60)
+    sent = trajectories(20, 30)
     rig.send(sent)
     monkeypatch.setenv("ATDP_TEST_FREEZE", "1")
     frozen = rig.worker(SMALL_BATCHES_OF + WITHOUT_TRANSACTIONS)
@@ -198,8 +199,10 @@ sys.exit(worker.main())
 
 @pytest.mark.parametrize(
     ("guard", "lost"),
-    [("super().read_again(messages)", False), ("pass", True)],
-    ids=["guarded", "guard off"],
+    [
+        pytest.param("super().read_again(messages)", False, id="guarded"),
+        pytest.param("pass", True, id="guard off", marks=pytest.mark.long),
+    ],
 )
 def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
     rig_without_policy: Rig, guard: str, *, lost: bool
@@ -224,7 +227,7 @@ SMALL_BATCHES_OF = (
     + """
 class Small(Short):
     def __init__(self, **fields):
-        super().__init__(**{**fields, "batch_records": 100})
+        super().__init__(**{**fields, "batch_records": 25})
 worker.StageSettings = Small
 """
 )

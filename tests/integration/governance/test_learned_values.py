@@ -96,7 +96,13 @@ def wait_for_the_end(rig: Rig) -> None:
     rig.wait(rig.nothing_is_open, "a transaction stays open")
 
 
-@pytest.mark.parametrize("early", [True, False], ids=["before the commit", "after the commit"])
+@pytest.mark.parametrize(
+    "early",
+    [
+        pytest.param(True, id="before the commit"),
+        pytest.param(False, id="after the commit", marks=pytest.mark.long),
+    ],
+)
 def test_a_worker_killed_while_it_governs_again_writes_every_version_once(
     rig: Rig, *, early: bool
 ) -> None:

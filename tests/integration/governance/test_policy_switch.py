@@ -59,7 +59,13 @@ def versions_by_partition(audits: list[dict[str, Any]]) -> dict[int, list[int]]:
     }
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["one worker", "killed in between"])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        pytest.param(False, id="one worker", marks=pytest.mark.long),
+        pytest.param(True, id="killed in between"),
+    ],
+)
 def test_every_record_is_governed_by_one_version_and_versions_only_rise(
     rig: Rig, *, killed: bool
 ) -> None:

@@ -227,7 +227,13 @@ def test_without_transactions_a_release_that_is_killed_loses_the_record_or_its_a
     assert (landed(rig), len(released)) != (once(sent), 1)
 
 
-@pytest.mark.parametrize("script", [None, FORGETS], ids=["guarded", "guard off"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(None, id="guarded"),
+        pytest.param(FORGETS, id="guard off", marks=pytest.mark.long),
+    ],
+)
 def test_two_orders_for_one_record_land_it_once(rig: Rig, script: str | None) -> None:
     sent = quarantine_some(rig, 3)
     mend_the_key(rig)
@@ -328,6 +334,7 @@ def test_two_workers_and_a_worker_frozen_in_a_release_land_every_record_once(
     assert [each.poll() for each in (first, second)].count(None) == 1
 
 
+@pytest.mark.long
 def test_200_records_are_released_in_their_order_while_traffic_runs(rig: Rig) -> None:
     refused = trajectories(20, 10)
     rig.send(refused, key=analyst(rig))

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import socket
+import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -211,6 +213,14 @@ def test_who_has_no_password_or_a_wrong_one_is_not_served(cluster: Cluster) -> N
         settings = KafkaSettings(cluster.bootstrap, wrong)
         with pytest.raises(KafkaException):
             AdminClient({**settings.config(), "log_level": 0}).list_topics(timeout=2)
+
+
+def test_who_has_not_logged_in_yet_takes_no_memory_of_the_broker(cluster: Cluster) -> None:
+    """A request of half a megabyte was kept free for each of any number of connections."""
+    host, _, port = cluster.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+        connection.sendall(struct.pack(">i", 100_000) + b"x")
+        assert connection.recv(1) == b""
 
 
 def test_a_rule_too_many_and_a_rule_too_few_are_named_with_their_commands_and_set_right(

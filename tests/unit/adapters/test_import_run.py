@@ -14,7 +14,6 @@ from atdp.adapters import (
     UnreadableEntry,
     run_import,
 )
-from atdp.runtime.keys import ApiKey
 from atdp.schemas import (
     Event,
     EventId,
@@ -160,7 +159,7 @@ def test_the_sdks_recorder_delivers_an_import(tmp_path: Path) -> None:
     sender = MemorySender()
     recorder = Recorder(
         tenant="acme",
-        api_key=ApiKey.generate(),
+        api_key="atdp_0123456789ab_not-a-real-secret",
         sender=sender,
         spool_dir=tmp_path / "spool",
         on_full="block",

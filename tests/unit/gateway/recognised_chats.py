@@ -59,7 +59,7 @@ class Gateway:
         messages = messages_from_chat(list(chat))
         first_user = next((each.text for each in messages if each.role == "user"), None)
         request = RecognisableRequest(
-            history=digests.history(digests.of_values(scope), messages),
+            history=digests.history(digests.of_values(scope), [*map(digests.facts, messages)]),
             hints=ConversationHints(**hints),
             family=digests.of_values(scope),
             at=float(next(self.clock)),

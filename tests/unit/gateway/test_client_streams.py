@@ -38,7 +38,7 @@ def landed(tmp_path: Path) -> Landed:
             messages = messages_from_chat(row["body"]["messages"])
             digests = recognizer.digests
             request = RecognisableRequest(
-                history=digests.history(digests.of_values("acme"), messages),
+                history=digests.history(digests.of_values("acme"), [*map(digests.facts, messages)]),
                 hints=read_hints(row["headers"], row["body"]),
                 family=digests.of_values("acme"),
                 at=float(number),

@@ -190,7 +190,7 @@ def test_the_same_request_for_ever_costs_no_more_with_time(gateway: Gateway) -> 
         gateway.ask(OPENING, says(GREETING))
     digests = gateway.recognizer.digests
     scope = digests.of_values("acme")
-    history = digests.history(scope, messages_from_chat(OPENING))
+    history = digests.history(scope, [*map(digests.facts, messages_from_chat(OPENING))])
     assert len(gateway.store.with_request(scope, history.request)) == 256
     assert gateway.ask([*OPENED, user("7?")], says("Sent.")).trajectory_id == "one-0"
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
+from atdp.gateway.message_reading import MessageReader
+from atdp.gateway.recognition.shown_history import MessageDigests
 from atdp.gateway.trajectory_events import SOURCE, Answered, Asked, FailedCall, LiveTrajectory
 from atdp.schemas import (
     EMPTY_CONTEXT_HASH,
@@ -45,8 +47,16 @@ def live(producer: str = "p") -> LiveTrajectory:
     return LiveTrajectory.begin(identity, producer)
 
 
+READER = MessageReader(MessageDigests(b"s" * 32))
+
+
 def asked(*chat: dict[str, Any], tools: tuple[Any, ...] = ()) -> Asked:
-    return Asked(messages=messages_from_chat(list(chat)), tools=tools, at=T0)
+    return Asked(
+        messages=READER.read_messages("key", list(chat)),
+        tools=tools,
+        tools_hash=READER.hash_tools("key", list(tools)),
+        at=T0,
+    )
 
 
 def answered(chat: dict[str, Any]) -> Answered:

@@ -17,6 +17,7 @@ from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.gateway.trajectory_writer import LiveLimits, TrajectoryRecorder
 from atdp.runtime import HttpProblem
 from atdp.schemas import (
+    KEY_ID,
     Action,
     Event,
     Feedback,
@@ -28,9 +29,12 @@ from atdp.schemas import (
     SigningKey,
     check_sequence,
     decode,
+    header,
 )
 
 KEY = SigningKey(key_id="0" * 12, seed=b"v" * 32)
+RATER = SigningKey(key_id="1" * 12, seed=b"r" * 32)
+PLATFORM = SigningKey(key_id="2" * 12, seed=b"p" * 32)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKENIZER = "a" * 64
 
@@ -64,13 +68,28 @@ class World:
         )
         return self.store.open(new, NOW)
 
-    def record(self, name: str, detail: str = "x") -> int:
+    def record(
+        self,
+        name: str,
+        detail: str = "x",
+        *,
+        key: SigningKey = KEY,
+        frame_key: SigningKey | None = None,
+    ) -> int:
         self.now += 1
 
         def make(live: LiveTrajectory) -> Sequence[Event]:
             return [live.event(Feedback(type="comment", text=detail), at=NOW)]
 
-        return asyncio.run(self.recorder.record(self.row(name), KEY, make))
+        row = self.row(name)
+        return asyncio.run(self.recorder.record(row, key, make, frame_key=frame_key))
+
+    def signers(self) -> list[tuple[str, str]]:
+        """Return the kind of each event in the log, and the id of the key that signed it."""
+        return [
+            (decode(record.value).kind, (header(record.headers, KEY_ID) or b"").decode())
+            for record in self.log.records
+        ]
 
     def events(self, name: str) -> list[Event]:
         return [
@@ -104,6 +123,42 @@ def test_the_start_is_recorded_once_even_when_a_trajectory_was_forgotten(world: 
         "trajectory_started",
         "feedback",
         "feedback",
+    ]
+
+
+def test_an_event_is_signed_with_the_key_of_its_call_whoever_sends_it(world: Make) -> None:
+    here = world()
+    here.record("a")
+    here.log.available = False
+    for key in (KEY, RATER):
+        with pytest.raises(HttpProblem):
+            here.record("a", "of the agent" if key is KEY else "of the rater", key=key)
+    here.log.available = True
+    here.record("a", "later", key=PLATFORM)
+    expected = [KEY, KEY, KEY, RATER, PLATFORM]
+    assert [key_id for _, key_id in here.signers()] == [key.key_id for key in expected]
+
+
+def test_what_is_owed_is_owed_to_the_key_that_made_it(world: Make) -> None:
+    here = world()
+    here.log.available = False
+    with pytest.raises(HttpProblem):
+        here.record("a")
+    said = Feedback(type="comment", text="x")
+    assert here.recorder.owes(here.row("a"), said, KEY)
+    assert not here.recorder.owes(here.row("a"), said, RATER)
+
+
+def test_who_may_only_judge_signs_neither_a_start_nor_a_gap(world: Make) -> None:
+    here = world()
+    with pytest.raises(HttpProblem) as refused:
+        here.record("a", "x" * 5_000, key=RATER, frame_key=PLATFORM)
+    assert refused.value.status == 413
+    here.record("a", key=RATER, frame_key=PLATFORM)
+    assert here.signers() == [
+        ("trajectory_started", PLATFORM.key_id),
+        ("gap", PLATFORM.key_id),
+        ("feedback", RATER.key_id),
     ]
 
 

@@ -18,7 +18,9 @@ from atdp.schemas import (
     REDELIVERY,
     SIGNATURE,
     SigningKey,
+    UnsignedRecord,
     decode_record,
+    sign_together,
     signed_headers,
 )
 
@@ -142,6 +144,22 @@ def test_a_released_record_is_checked_with_its_kafka_key(
         database.execute("UPDATE keys SET revoked_at = NULL")
     moved = dataclasses.replace(opened, key=b"acme/u")
     assert governor.decide(moved, NOW).reason == "bad_signature"
+    assert governor.decide(opened, NOW).decision == "passed"
+
+
+def test_a_released_record_of_a_large_batch_has_the_whole_path_of_its_signature(
+    governor: RecordGovernor, store: KeyStore
+) -> None:
+    key, principal = store.create("acme", "agent")
+    alone = raw(key)
+    together = [UnsignedRecord(alone.key, alone.value, False)] * 5_000
+    headers = sign_together(SigningKey.parse(key), alone.topic, together)[0]
+    store.revoke(principal.key_id)
+    result = governor.decide(dataclasses.replace(alone, headers=headers), NOW)
+    assert result.quarantined is not None
+    opened = open_raw(governor.secrets, decode_record(result.quarantined.value)[1])
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as database:
+        database.execute("UPDATE keys SET revoked_at = NULL")
     assert governor.decide(opened, NOW).decision == "passed"
 
 

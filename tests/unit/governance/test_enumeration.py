@@ -103,6 +103,37 @@ def test_the_same_numbers_again_are_no_enumeration(linked: RecordGovernor, store
         assert linked.decide(raw(key, body=numbers(0, 300)), NOW).alarm is None
 
 
+def test_numbers_of_events_that_are_refused_count_when_they_come_again(
+    governor: RecordGovernor, store: KeyStore
+) -> None:
+    text = LINKED.replace("entities:\n", "entities:\n  CREDIT_CARD: {do: quarantine}\n")
+    refusing = replace(governor, policies=policy_store(text))
+    key, principal = store.create("acme", "agent")
+    card = Message(role="user", parts=(Part(text="my card is 4111 1111 1111 1111"),))
+    alarms = []
+    for start in range(0, 1_500, 500):
+        body = numbers(start, 500)
+        refused = replace(body, messages=(*body.messages, card))
+        assert refusing.decide(raw(key, body=refused), NOW).decision == "quarantined"
+        alarms.append(refusing.decide(raw(key, body=body), NOW).alarm)
+    assert alarms == [None, None, f"enumeration:PHONE_NUMBER:{principal.key_id}"]
+
+
+def test_numbers_that_are_split_over_texts_are_counted(
+    linked: RecordGovernor, store: KeyStore
+) -> None:
+    key, _ = store.create("acme", "agent")
+    texts = [f"call +1 415 55{n // 10_000} {n % 10_000:04d}" for n in range(1_200)]
+    messages = [
+        Message(role="user", parts=(Part(text=text[:-3]), Part(text=text[-3:]))) for text in texts
+    ]
+    alarms = [
+        linked.decide(raw(key, body=Observation(messages=tuple(messages[at : at + 400]))), NOW)
+        for at in range(0, 1_200, 400)
+    ]
+    assert [each.alarm is not None for each in alarms] == [False, False, True]
+
+
 def test_nothing_is_counted_where_numbers_are_not_linked(
     governor: RecordGovernor, store: KeyStore
 ) -> None:
@@ -156,4 +187,4 @@ def test_a_value_has_one_surrogate_in_a_trajectory_and_clean_text_is_governed_on
 
 def test_no_role_of_a_tenant_may_both_send_events_and_query() -> None:
     both = {role for role, granted in ROLE_PERMISSIONS.items() if {"emit", "query"} <= granted}
-    assert both <= {"operator"}
+    assert not both

@@ -189,6 +189,26 @@ def test_a_version_is_removed_only_when_nothing_needs_it(home: Home) -> None:
     assert wrapped(home) == [(2, 0), (3, 5)]
 
 
+def test_a_removal_that_is_killed_halts_nothing_and_is_finished_by_the_next(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = secrets_of(home)
+    rotate_master_key(home, NOW)
+    process = os.fork()
+    if process == 0:
+        _kill_at(monkeypatch, "pathlib.Path.unlink", 0)
+        remove_master_key(home, 1, NOW)
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == signal.SIGKILL
+    assert not any(home.governance_secret_file.read_bytes())
+    assert before <= secrets_of(home)
+    assert wrapped(home) == [(2, 5)]
+    remove_master_key(home, 1, NOW)
+    assert not home.governance_secret_file.exists()
+    with pytest.raises(SecretsError, match="no version 1"):
+        remove_master_key(home, 1, NOW)
+
+
 def test_copies_of_the_keys_need_the_version_that_wraps_them(home: Home) -> None:
     with open_secrets(home) as keys:
         ids = payload_key_ids(keys, "acme", [])

@@ -122,6 +122,14 @@ def test_what_a_transaction_that_is_given_up_had_counted_is_forgotten() -> None:
     assert not keeps()
 
 
+def test_a_record_counts_for_each_person_that_it_names() -> None:
+    quota = QuarantineQuota(records=10)
+    kept = [quota.keeps("k", "undecodable", 10, NOW, people=4) for _ in range(4)]
+    assert kept == [True, True, True, False]
+    quota.rollback()
+    assert quota.keeps("k", "undecodable", 10, NOW)
+
+
 def test_a_released_record_without_a_payload_is_read_in_the_raw_topic_and_authenticated(
     governor: RecordGovernor, store: KeyStore
 ) -> None:

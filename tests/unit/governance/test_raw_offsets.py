@@ -3,9 +3,10 @@
 import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tests.hostile_batches import batch
 
 from atdp.governance.stage.raw_consumer import RawConsumer
@@ -160,6 +161,23 @@ def test_a_worker_that_starts_before_a_silent_batch_passes_over_it(
     assert silent.at == 2
     assert silent.asked == ["committed"]
     assert len(batches.reads) == len(entries)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_where_reading_began_is_not_guessed(
+    monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """A guess before it would set aside a batch that is governed, and go back behind it."""
+    silent = SilentConsumer(committed=-1001)
+    error = None if is_answered else KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+    answer = SimpleNamespace(offset=-1001, error=error)
+    monkeypatch.setattr(silent, "committed", lambda *_: [answer])
+    monkeypatch.setattr(silent, "get_watermark_offsets", lambda *_, **__: None)
+    monkeypatch.setattr("atdp.governance.stage.raw_consumer.Consumer", lambda _: silent)
+    settings = StageSettings(kafka=KafkaSettings("nowhere"), output_secret=b"s" * 32)
+    consumer = RawConsumer(settings, on_assignment=lambda _: None)
+    with pytest.raises(KafkaException):
+        consumer._start_of(*PLACE)
 
 
 def test_a_record_that_cannot_be_checked_is_read_again() -> None:

@@ -57,6 +57,7 @@ def test_a_dataset_reads_the_same_bytes_after_everything_else_is_expired_and_col
     assert created.trajectories == 4
 
 
+@pytest.mark.long
 def test_without_its_tag_the_snapshot_would_be_gone(lake: Lake, log: LogDouble) -> None:
     log.land(SampleTrajectory().events())
     first = lake.snapshots()["events"]

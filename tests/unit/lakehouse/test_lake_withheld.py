@@ -96,7 +96,10 @@ def read(lake: Lake, purpose: Any = "train", **more: Any) -> tuple[set[str], dic
 
 
 @pytest.mark.usefixtures("landed")
-@pytest.mark.parametrize("purpose", ["train", "replay", "export"])
+@pytest.mark.parametrize(
+    "purpose",
+    ["train", *(pytest.param(each, marks=pytest.mark.long) for each in ("replay", "export"))],
+)
 @pytest.mark.parametrize(
     ("scope", "value", "left"),
     [

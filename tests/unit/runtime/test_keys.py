@@ -111,6 +111,12 @@ def test_a_key_made_by_another_process_is_noticed_after_a_cached_miss(store: Key
     assert store.get("0" * 12) is None
 
 
+def test_ids_that_no_key_has_take_no_memory(store: KeyStore) -> None:
+    for number in range(10):
+        assert store.get(f"{number}" * 100_000) is None
+    assert not store._cache
+
+
 def test_session_keys_die_with_their_parent(store: KeyStore) -> None:
     parent_key, parent = store.create("acme", "agent")
     session_key, session = store.create_session_key(parent, tenant="acme", session=SESSION)
@@ -269,6 +275,10 @@ def test_a_store_whose_content_could_sign_is_taken_over_without_its_keys_being_v
         new, principal = store.rotate(key.key_id, overlap_us=0)
         assert store.verify(new) == principal
         assert (principal.tenant, principal.role) == ("acme", "agent")
+        store.revoke(key.key_id)
+        assert "rotate" not in store.problem(key)
+        with pytest.raises(KeyStoreError, match="is revoked"):
+            store.rotate(key.key_id, overlap_us=0)
 
 
 def test_a_key_ends_at_its_expiry_and_with_it_the_session_keys(

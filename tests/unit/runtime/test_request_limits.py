@@ -9,6 +9,7 @@ import pytest
 import uvicorn
 
 from atdp.runtime.service import request_limits, unread_bodies
+from atdp.runtime.service.connection_bounds import MAX_HEADER_BYTES
 from atdp.runtime.service.request_limits import LimitedRequests
 from atdp.runtime.service.unread_bodies import reading_whole_requests
 
@@ -32,6 +33,9 @@ async def application(
         message = await receive()
         assert isinstance(message, dict)
         more = message.get("more_body", False)
+    if scope["path"] == "/held":
+        await receive()  # until the client is gone
+        return
     await asyncio.sleep(ANSWER_S if scope["path"] == "/slow" else 0)
     await send(
         {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
@@ -123,10 +127,29 @@ def test_headers_without_an_end_close_the_connection(monkeypatch: pytest.MonkeyP
     asyncio.run(attempt())
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [
+        GET.replace(b"/ ", b"/held ") + b"\r\n" + GET + b"X: ",
+        POST.replace(b"Content-Length: 20", b"Transfer-Encoding: chunked") + b"0\r\nX: ",
+    ],
+    ids=["of a request behind one that is still answered", "behind the last chunk of a body"],
+)
+def test_all_headers_have_an_end(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_limits, "ARRIVAL_S", 600.0)
+
+    async def attempt() -> None:
+        async with connected() as connection:
+            connection[1].write(begun)
+            assert await asyncio.wait_for(is_closed(connection, b"y" * 50_000), 60)
+
+    asyncio.run(attempt())
+
+
 def test_long_bodies_are_no_long_headers() -> None:
     async def attempt() -> None:
         async with connected() as (reader, writer):
-            body = b"x" * (4 * request_limits.MAX_HEADER_BYTES)
+            body = b"x" * (4 * MAX_HEADER_BYTES)
             writer.write(POST.replace(b"20", b"%d" % len(body)) + body)
             assert await answer(reader) == b"HTTP/1.1 200 OK"
 
@@ -137,7 +160,7 @@ def test_a_request_that_is_refused_at_once_is_answered_after_its_body() -> None:
     async def attempt() -> None:
         async with connected(reading_whole_requests(refusing)) as (reader, writer):
             for _ in range(2):
-                body = b"x" * (16 * request_limits.MAX_HEADER_BYTES)
+                body = b"x" * (16 * MAX_HEADER_BYTES)
                 writer.write(POST.replace(b"20", b"%d" % len(body)) + body)
                 await writer.drain()
                 assert await answer(reader) == b"HTTP/1.1 401 Unauthorized"

@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from atdp.runtime import PARENT_PID, Health, JsonFormatter, SettingsError
+from atdp.runtime.service import health as health_module
 from atdp.runtime.service.health import HealthServer
 
 T = TypeVar("T")
@@ -106,6 +108,58 @@ def test_the_health_server_answers_health_and_metrics(health: Health) -> None:
         assert get(server.url + "/elsewhere")[0] == 404
     finally:
         server.close()
+
+
+def test_a_slow_or_endless_request_to_the_health_server_ends(
+    health: Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for begun, arrival_s in ((b"GET / HT", 0.2), (b"", 0.2), (b"GET /healthz HTTP/1.1\r\nX: ", 60)):
+        monkeypatch.setattr(health_module, "ARRIVAL_S", arrival_s)
+        server = HealthServer(health)
+        try:
+            with connected_to(server) as client:
+                client.sendall(begun)
+                with contextlib.suppress(ConnectionError):
+                    while arrival_s == 60:
+                        client.sendall(b"x" * 10_000)
+                assert is_closed(client)
+        finally:
+            server.close()
+
+
+def test_a_health_server_has_a_bounded_number_of_connections(
+    health: Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "MAX_CONNECTIONS", 2)
+    server = HealthServer(health)
+    try:
+        with connected_to(server) as first, connected_to(server):
+            with connected_to(server) as third:
+                assert is_closed(third)
+            first.close()
+            assert eventually(lambda: get_or_none(server.url + "/healthz")) == 200
+    finally:
+        server.close()
+
+
+def connected_to(server: HealthServer) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Wait until the server closes the connection without an answer."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def get_or_none(url: str) -> int | None:
+    try:
+        return get(url)[0]
+    except OSError:
+        return None
 
 
 def record(error: Exception | None = None, **extra: object) -> dict[str, object]:

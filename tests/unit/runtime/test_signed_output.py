@@ -1,5 +1,7 @@
 """Only what the owner of a topic signed for that topic is its record."""
 
+import hmac
+import struct
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,23 @@ HEADERS = GOVERNED.signed(KEY, VALUE, [POSITION, (REDELIVERY, b"1")])
 def test_a_record_as_it_was_signed_may_be_used() -> None:
     assert GOVERNED.problem(KEY, VALUE, HEADERS) is None
     assert GOVERNED.problem(KEY, VALUE, [("traceparent", b"00-1"), *HEADERS]) is None
+
+
+def framed(*parts: bytes) -> bytes:
+    """Return pairs of parts, each pair behind its two lengths."""
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return b"".join(struct.pack(">II", len(a), len(b)) + a + b for a, b in pairs)
+
+
+@given(key=st.none() | st.binary(), value=st.none() | st.binary(max_size=300), mark=st.binary())
+def test_the_signature_is_the_plain_hmac(
+    key: bytes | None, value: bytes | None, mark: bytes
+) -> None:
+    secret = hmac.digest(SECRET, b"atdp output key v1|governance", "sha256")
+    text = framed(b"atdp output v1|", GOVERNED.name.encode(), key or b"", value or b"")
+    text += framed(REDELIVERY.encode(), mark)
+    *_, (name, signature) = GOVERNED.signed(key, value, [("other", b"1"), (REDELIVERY, mark)])
+    assert (name, signature) == (OUTPUT_SIGNATURE, hmac.digest(secret, text, "sha256"))
 
 
 @pytest.mark.parametrize(

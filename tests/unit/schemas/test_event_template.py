@@ -98,8 +98,9 @@ def written_and_whole(
     sample: Event, body: Body, fields: dict[str, Any], seq: int
 ) -> tuple[bytes | None, Event]:
     """Return the bytes of a template, and the event as a value."""
+    nothing: dict[str, Any] = dict.fromkeys(OWN_FIELDS)
     sample = dataclasses.replace(
-        sample, **(dict.fromkeys(OWN_FIELDS) | {"caused_by": (), "links": (), "status": "ok"})
+        sample, **(nothing | {"caused_by": (), "links": (), "status": "ok"})
     )
     event_id = new_event_id()
     written = EventTemplate(sample).encode(

@@ -30,8 +30,8 @@ def record_everything(recorder: Recorder) -> None:
             trajectory.outcome("shipped", call_id="c-1")
             trajectory.observe([{"role": "user", "content": "thanks"}], whole_context=False)
             trajectory.act_message("bye")
-            recorder.emit_reward(trajectory.trajectory_id, 0.5, target_event_id=call)
-        recorder.emit_reward(trajectory.trajectory_id, 1.0)
+            recorder.reward(0.5, trajectory_id=trajectory.trajectory_id, target_event_id=call)
+        recorder.reward(1.0, trajectory_id=trajectory.trajectory_id)
 
 
 def delivered(recorder: Recorder, sender: MemorySender) -> list[Event]:

@@ -15,6 +15,7 @@ from atdp.schemas import (
     ContextFold,
     Event,
     EventId,
+    Feedback,
     Gap,
     Link,
     Observation,
@@ -30,7 +31,7 @@ from atdp.schemas import (
     rule_examples,
 )
 from atdp.sdk import MemorySender, Recorder
-from atdp.sdk.envelope import RewardFields
+from atdp.sdk.judgements import FeedbackFields, RewardFields
 
 BAD_EXAMPLES = [example for example in rule_examples() if not example.good]
 
@@ -165,11 +166,31 @@ def test_a_reward_has_every_field_that_is_given(recorder: Recorder, sender: Memo
         "observed_at_nanos": 7,
         "supersedes": "019aa5c0-0000-7000-8000-000000000007",
     }
-    recorder.emit_reward("t-1", 1.5, **given)
+    recorder.reward(1.5, trajectory_id="t-1", **given)
     assert recorder.flush().failed == 0
     (reward,) = [event.body for event in sender.events]
     assert reward == Reward(target_kind="event", value=1.5, **given)
     assert given.keys() == RewardFields.__annotations__.keys()
+
+
+def test_feedback_has_every_field_that_is_given(recorder: Recorder, sender: MemorySender) -> None:
+    given: FeedbackFields = {
+        "value": 4.0,
+        "scale": "stars",
+        "range_min": 1.0,
+        "range_max": 5.0,
+        "dimension": "style",
+        "text": "good",
+        "actor": "ann",
+        "target_event_id": "019aa5c0-0000-7000-8000-000000000009",
+        "target_step": 2,
+        "observed_at": datetime(2026, 1, 2, tzinfo=UTC),
+    }
+    recorder.feedback("rating", trajectory_id="t-1", **given)
+    assert recorder.flush().failed == 0
+    (feedback,) = [event.body for event in sender.events]
+    assert feedback == Feedback(type="rating", target_kind="event", **given)
+    assert given.keys() == FeedbackFields.__annotations__.keys()
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def fill(recorder: Recorder) -> None:
         before = -1
         while recorder.emitted > before:
             before = recorder.emitted
-            recorder.emit_reward("other", 1.0, critique="x" * characters)
+            recorder.reward(1.0, trajectory_id="other", critique="x" * characters)
 
 
 def chat(*texts: str) -> list[dict[str, Any]]:
@@ -300,7 +300,7 @@ def test_a_lost_tail_is_named_with_the_next_event_of_any_trajectory(
     lost = lost_tail(recorder, sender)
     deadline = time.monotonic() + 10
     while not gaps_of(sender, lost) and time.monotonic() < deadline:
-        recorder.emit_reward("other", 1.0)
+        recorder.reward(1.0, trajectory_id="other")
     assert gaps_of(sender, lost) == [(4, ("not_taken", 1, 3))]
 
 

@@ -5,7 +5,6 @@ It never raises into its host, prints, or loses an event without counting it.
 
 import asyncio
 import logging
-import os
 import signal
 import threading
 import time
@@ -32,6 +31,7 @@ from atdp.schemas import (
 )
 from atdp.sdk import ConfigurationError, KafkaSender, MemorySender, Recorder
 from atdp.sdk.event_intake import SingleEvent
+from atdp.sdk.file_area import MappedArea
 from atdp.sdk.record_framing import SpoolRecord
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
@@ -135,19 +135,18 @@ def test_a_signal_handler_may_emit_while_its_thread_is_emitting(
     recorder: Recorder, sender: MemorySender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trajectory = recorder.trajectory().start()
-    real = os.pwrite
+    real = MappedArea.put_behind
     interrupted: list[bool] = []
 
-    def interrupted_write(fd: int, data: bytes, at: int) -> int:
-        written = real(fd, data, at)
+    def interrupted_write(area: MappedArea, at: int, *parts: bytes) -> None:
+        real(area, at, *parts)
         if threading.current_thread() is threading.main_thread() and not interrupted:
             interrupted.append(True)
             signal.raise_signal(signal.SIGUSR1)  # arrives in the middle of an append
-        return written
 
     before = signal.signal(signal.SIGUSR1, lambda *_: trajectory.act_message("from the handler"))
     try:
-        monkeypatch.setattr(os, "pwrite", interrupted_write)
+        monkeypatch.setattr(MappedArea, "put_behind", interrupted_write)
         trajectory.act_message("interrupted")
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -345,10 +344,10 @@ def test_nothing_is_printed_even_when_everything_fails(
 def test_a_reward_by_id_needs_no_trajectory_object(
     recorder: Recorder, sender: MemorySender
 ) -> None:
-    recorder.emit_reward(
-        "t-9", 0.5, attempt=2, task_id="task", source_name="judge", dimension="tone"
+    recorder.reward(
+        0.5, trajectory_id="t-9", attempt=2, task_id="task", source_name="judge", dimension="tone"
     )
-    recorder.emit_reward("t-9", 0.7, target_step=3)
+    recorder.reward(0.7, trajectory_id="t-9", target_step=3)
     recorder.flush()
     first, second = sender.events
     assert isinstance(first.body, Reward)
@@ -410,13 +409,13 @@ def test_the_default_recorder_serves_module_functions(tmp_path: Path, sender: Me
     recorder = sdk.init(tenant="acme", api_key=API_KEY, sender=sender, spool_dir=tmp_path)
     try:
         with sdk.trajectory(trajectory_id="t-1"):
-            sdk.emit_reward(1.0)
-        sdk.emit_reward(0.0, trajectory_id="t-1", source_name="judge")
+            sdk.reward(1.0)
+        sdk.reward(0.0, trajectory_id="t-1", source_name="judge")
         assert sdk.flush().complete
         values = [event.body.value for event in sender.events if isinstance(event.body, Reward)]
         assert values == [1.0, 0.0]
         with pytest.raises(ConfigurationError, match="trajectory_id="):
-            sdk.emit_reward(1.0)
+            sdk.reward(1.0)
     finally:
         recorder.close()
 

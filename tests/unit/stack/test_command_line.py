@@ -188,9 +188,9 @@ def keys(*arguments: str) -> Any:
 
 
 def test_a_key_expires_and_is_rotated_with_an_overlap(home: Path) -> None:
-    old = keys("create", "--tenant", "acme", "--role", "agent", "--expires", "9999-01-01")
+    old = keys("create", "--tenant", "acme", "--role", "agent", "--expires", "2099-01-01")
     (listed,) = keys("list")
-    assert listed["expires_at"] == "9999-01-01T00:00:00+00:00"
+    assert listed["expires_at"] == "2099-01-01T00:00:00+00:00"
     new = keys("rotate", old["key_id"], "--overlap", "0s")
     assert new["key"] != old["key"]
     assert {**new, "key": None, "key_id": None} == {**old, "key": None, "key_id": None}
@@ -199,9 +199,13 @@ def test_a_key_expires_and_is_rotated_with_an_overlap(home: Path) -> None:
     for arguments in (
         ("create", "--tenant", "acme", "--role", "agent", "--expires", "2020-01-01"),
         ("create", "--tenant", "acme", "--role", "agent", "--expires", "soon"),
+        ("create", "--tenant", "acme", "--role", "agent", "--expires", "9" * 12 + "d"),
+        ("create", "--tenant", "acme", "--role", "agent", "--expires", "9999-12-31T23:59:59-12:00"),
         ("rotate", new["key_id"], "--overlap", "soon"),
+        ("rotate", new["key_id"], "--overlap", "9" * 12 + "w"),
     ):
         assert RUNNER.invoke(build(), ["keys", *arguments]).exit_code == 2, arguments
+    assert len(keys("list")) == 2
 
 
 def test_a_key_that_the_home_uses_is_rotated_in_its_file(home: Path) -> None:

@@ -28,6 +28,10 @@ def topic_rule(user: str, operation: str, name: str = AUDIT) -> AclRule:
     return AclRule(user=user, kind="TOPIC", name=name, operation=operation)
 
 
+def cluster_rule(operation: str) -> AclRule:
+    return AclRule(user="x", kind="BROKER", name="kafka-cluster", operation=operation)
+
+
 def test_every_name_in_the_table_of_topics_is_a_principal() -> None:
     named = {name for each in all_topics().values() for name in (*each.readers, *each.writers)}
     assert named == USERS.keys()
@@ -110,6 +114,21 @@ def test_a_rule_that_gives_more_gives_what_is_wanted_too_and_is_too_wide(wider: 
                 "--transactional-id atdp-governance"
             ),
         ),
+        (
+            cluster_rule("ALTER"),
+            "--remove --force --allow-principal User:x --operation Alter --cluster",
+        ),
+        (
+            cluster_rule("CLUSTER_ACTION"),
+            "--remove --force --allow-principal User:x --operation ClusterAction --cluster",
+        ),
+        (
+            topic_rule("x", "WRITE", "__consumer_offsets"),
+            (
+                "--remove --force --allow-principal User:x --operation Write "
+                "--topic __consumer_offsets"
+            ),
+        ),
     ],
 )
 def test_a_rule_that_is_too_wide_is_named_with_the_command_that_removes_it(
@@ -119,11 +138,13 @@ def test_a_rule_that_is_too_wide_is_named_with_the_command_that_removes_it(
     assert fault.endswith(f"which is more than is wanted; run: {command}")
 
 
-def test_a_rule_that_denies_what_is_wanted_is_named() -> None:
-    denying = replace(topic_rule("*", "READ"), is_allowed=False)
+@pytest.mark.parametrize("operation", ["Read", "All", "Describe"])
+def test_a_rule_that_denies_what_is_wanted_is_named(operation: str) -> None:
+    """Readers and writers ask for a description of the topic first."""
+    denying = replace(topic_rule("*", operation.upper()), is_allowed=False)
     (fault,) = faults(set(WANTED) | {denying})
     assert fault.endswith(
-        f"run: --remove --force --deny-principal 'User:*' --operation Read --topic {AUDIT}"
+        f"run: --remove --force --deny-principal 'User:*' --operation {operation} --topic {AUDIT}"
     )
 
 
@@ -135,6 +156,9 @@ def test_a_rule_that_denies_what_is_wanted_is_named() -> None:
         topic_rule("monitoring", "DESCRIBE", "*"),
         topic_rule("shop", "ALL", "shop.orders"),
         AclRule(user="shop", kind="GROUP", name="shop", operation="READ"),
+        cluster_rule("IDEMPOTENT_WRITE"),
+        cluster_rule("CREATE"),
+        topic_rule("monitoring", "READ", "__consumer_offsets"),
     ],
 )
 def test_administrators_agents_monitoring_and_other_applications_are_left_alone(

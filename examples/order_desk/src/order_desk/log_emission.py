@@ -8,7 +8,7 @@ learning, and governance marks every event accordingly.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from atdp.schemas import EventId, Feedback, OutcomeResult
+from atdp.schemas import EventId, OutcomeResult
 from order_desk.emitted_events import EmittedEvents
 from order_desk.errors import DemoError
 from order_desk.logged_episodes import LoggedCall, LoggedEpisode
@@ -66,8 +66,7 @@ def _emit(tenant: TenantAccess, episode: LoggedEpisode) -> list[EventId]:
             ]
         emitted.append(trajectory.generation(episode.answer))
         if order.thanks is not None:
-            comment = Feedback(type="comment", text=order.thanks, actor="customer")
-            emitted.append(trajectory.feedback(comment))
+            emitted.append(trajectory.feedback("comment", text=order.thanks, actor="customer"))
         emitted.append(
             trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1")
         )

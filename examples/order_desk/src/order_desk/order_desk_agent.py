@@ -9,13 +9,13 @@ emitted with the SDK; the gateway ends the trajectory.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import httpx
 import openai
 
-from atdp.schemas import Agent, Event, Feedback, Source, TenantId, TrajectoryId, new_event_id
+from atdp.schemas import Agent
+from atdp.sdk import JudgedTrajectory
 from order_desk.emitted_events import EmittedEvents
 from order_desk.episode import Episode, ToolRequest
 from order_desk.errors import DemoError
@@ -107,19 +107,28 @@ class OrderDeskAgent:
     def _emit_reward_and_comment(self, episode: Episode) -> None:
         """Emit the reward and the customer's comment, if there is one; the model sees neither."""
         visit, recorder, emitted = self._visit, self._tenant.recorder, self._connections.emitted
-        reward = recorder.emit_reward(
-            visit.trajectory_id,
+        judged: JudgedTrajectory = {
+            "attempt": visit.attempt,
+            "task_id": visit.order.task_id,
+            "session_id": visit.trajectory_id,
+        }
+        reward = recorder.reward(
             episode.reward,
-            attempt=visit.attempt,
-            task_id=visit.order.task_id,
-            session_id=visit.trajectory_id,
+            trajectory_id=visit.trajectory_id,
             source_name="order-desk",
             evaluator_version="1",
+            **judged,
         )
         emitted.add_ids(self._tenant.name, reward)
         if visit.order.thanks is not None:
-            comment = _feedback(self._tenant.name, visit, visit.order.thanks)
-            emitted.add_ids(self._tenant.name, recorder.emit_event(comment))
+            comment = recorder.feedback(
+                "comment",
+                trajectory_id=visit.trajectory_id,
+                text=visit.order.thanks,
+                actor="customer",
+                **judged,
+            )
+            emitted.add_ids(self._tenant.name, comment)
 
     async def _end(self, status: str) -> None:
         session = self._visit.trajectory_id
@@ -149,22 +158,3 @@ def _status(episode: Episode, failure: str | None) -> str:
     if failure is not None:
         return "failed"
     return "truncated" if episode.truncated else "completed"
-
-
-def _feedback(tenant: str, visit: Visit, text: str) -> Event:
-    event_id = new_event_id()
-    return Event(
-        event_id=event_id,
-        tenant_id=TenantId(tenant),
-        trajectory_id=TrajectoryId(visit.trajectory_id),
-        attempt=visit.attempt,
-        producer_id=f"feedback-{event_id}",
-        seq=0,
-        occurred_at=datetime.now(UTC),
-        session_id=visit.trajectory_id,
-        task_id=visit.order.task_id,
-        agent=AGENT,
-        source=Source(format="sdk"),
-        status="ok",
-        body=Feedback(type="comment", text=text, actor="customer"),
-    )

@@ -215,13 +215,15 @@ def _set_aside(facts: RecordFacts, record: Mapping[str, Any]) -> GovernanceDecis
 def _why_not_kept(
     facts: RecordFacts, refusal: Refusal, quota: QuarantineQuota
 ) -> Literal["too_large", "too_many_subjects", "over_quota"] | None:
-    size = len(facts.raw.value)
+    size, people = len(facts.raw.value), len(facts.subjects)
     if size > MAX_RAW_BYTES:
         return "too_large"
-    if len(facts.subjects) > MAX_SUBJECTS:
+    if people > MAX_SUBJECTS:
         return "too_many_subjects"
     # A record that an order is about stays in quarantine as it is.
-    if facts.order is None and not quota.keeps(facts.source, refusal.reason, size, facts.now):
+    if facts.order is None and not quota.keeps(
+        facts.source, refusal.reason, size, facts.now, people=people
+    ):
         return "over_quota"
     return None
 

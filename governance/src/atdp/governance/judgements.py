@@ -26,18 +26,11 @@ class RecordSender:
     principal: str | None = None
     role: str | None = None
     may_reward: bool = False
-    account: str | None = None
-    """Id of the key that answers for it: of a session key, the one that opened the session."""
 
     @classmethod
     def of(cls, principal: Principal) -> "RecordSender":
         """Return the sender whose key signed a record."""
-        return cls(
-            principal.actor,
-            principal.role,
-            principal.may("reward"),
-            principal.parent or principal.key_id,
-        )
+        return cls(principal.actor, principal.role, principal.may("reward"))
 
 
 UNKNOWN_SENDER: Final = RecordSender()

@@ -97,15 +97,18 @@ def master_key_uses(home: Home) -> list[MasterKeyUse]:
 
 
 def remove_master_key(home: Home, version: int, now: datetime) -> None:
-    """Destroy a version that nothing needs.
+    """Destroy a version that nothing needs, or finish an earlier removal.
 
     Raises:
         SecretsError: there is no such version, or something needs it.
         HomeUnavailable: the secrets cannot be read or written.
     """
     with open_secrets(home) as keys, keys.writing():
+        file = master_file(home.governance_secret_file, version)
         use = next((each for each in _uses(keys) if each.master.version == version), None)
         if use is None:
+            if destroy_file(file):
+                return
             raise SecretsError(
                 f"this home has no version {version} of the master key; "
                 "`atdp secrets list` shows the versions"
@@ -124,7 +127,7 @@ def remove_master_key(home: Home, version: int, now: datetime) -> None:
                 f"version {version} opens payloads that were quarantined before the upgrade; the "
                 f"last of them leave the topic by {use.needed_until:%Y-%m-%d %H:%M} UTC"
             )
-        destroy_file(master_file(home.governance_secret_file, version))
+        destroy_file(file)
 
 
 def _uses(keys: WrappedKeys) -> list[MasterKeyUse]:

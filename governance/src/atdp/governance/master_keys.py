@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from atdp.governance.errors import SecretsError
-from atdp.governance.secret_files import create_once, read_private
+from atdp.governance.secret_files import create_once, is_destroyed, read_private
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
@@ -103,7 +103,8 @@ def load_master_keys(path: Path) -> MasterKeys | None:
     Raises:
         SecretsError: a file is damaged, or readable by other users.
     """
-    versions = tuple(_read(file, version) for version, file in sorted(_files(path).items()))
+    read = (_read(file, version) for version, file in sorted(_files(path).items()))
+    versions = tuple(each for each in read if each is not None)
     return MasterKeys(versions) if versions else None
 
 
@@ -128,8 +129,11 @@ def _files(path: Path) -> dict[int, Path]:
     return {int(match[1] or 1): file for match, file in found if match}
 
 
-def _read(path: Path, version: int) -> MasterKey:
+def _read(path: Path, version: int) -> MasterKey | None:
+    """Return the version in a file; None: it is destroyed, or about to be."""
     try:
+        if is_destroyed(path):
+            return None
         content: dict[str, Any] = read_private(path)
         secret = bytes.fromhex(content["master"])
         key_id = str(content["key_id"])

@@ -30,12 +30,12 @@ from atdp.governance.errors import SecretsError
 from atdp.governance.master_keys import NONCE_BYTES
 from atdp.governance.payload_keys import content_key, payload_key_ids
 from atdp.governance.wrapped_keys import WrappedKeys
-from atdp.schemas import KEY_ID, REDELIVERY, SIGNATURE, header
+from atdp.schemas import KEY_ID, REDELIVERY, SIGNATURE, SIGNATURE_PATH, header
 
-_KEPT_HEADERS: Final = (KEY_ID, SIGNATURE, REDELIVERY)
-_MAX_HEADER_BYTES: Final = 256
-"""Longest header that is kept. A valid one has at most 64 bytes; a record with a longer one was
-refused for it, and is refused again."""
+_KEPT_HEADERS: Final = (KEY_ID, SIGNATURE, SIGNATURE_PATH, REDELIVERY)
+_MAX_HEADER_BYTES: Final = 2048
+"""Longest header that is kept. A valid one, the path of a signature, has at most 1,056 bytes; a
+record with a longer one was refused for it, and is refused again."""
 _MAX_KEY_BYTES: Final = 4096
 """Longest Kafka key that is kept; one of a tenant and a trajectory has at most 2,112 bytes."""
 NO_KEY: Final = ""

@@ -6,6 +6,9 @@ the share of others. Beyond the quota a refused record is quarantined like any o
 reason, its size and its SHA-256, and only its payload is left out. The raw topic still holds it for
 some days, and a release reads it there.
 
+A record counts as often as it names people, since each of them may need a key, and keys are never
+removed by themselves.
+
 Records that are refused for their tenant's policy do not count, since their senders are not the
 cause, and their payloads are needed when the policy is mended.
 
@@ -38,14 +41,14 @@ class QuarantineQuota:
     """The quota, and how much of it each source has used. Not thread-safe."""
 
     records: int = 10_000
-    """Most payloads of a source in an hour."""
+    """Most payloads of a source in an hour; one that names several people counts for each."""
     bytes: int = 128 * 1024 * 1024
     """Most bytes of a source's payloads in an hour; over a retention of 30 days, that is 97 GB."""
     _hour: int = -1
     _records: Counter[str] = field(default_factory=Counter)
     _bytes: Counter[str] = field(default_factory=Counter)
-    _open: list[tuple[str, int]] = field(default_factory=list)
-    """Source and size of what the open transaction has counted."""
+    _open: list[tuple[str, int, int]] = field(default_factory=list)
+    """Source, payloads and bytes that the open transaction has counted."""
     _told: set[str] = field(default_factory=set)
     """Sources of which the log says in this hour that they are over the quota."""
 
@@ -61,10 +64,13 @@ class QuarantineQuota:
         quota.bytes = _whole_number(environ, _BYTES, quota.bytes)
         return quota
 
-    def keeps(self, source: str | None, reason: str, size: int, now: datetime) -> bool:
+    def keeps(
+        self, source: str | None, reason: str, size: int, now: datetime, *, people: int = 0
+    ) -> bool:
         """Return whether a payload of `size` bytes is kept, and count it if it is.
 
-        `source` is the id of a key; None: the sender is not known.
+        `source` is the id of a key; None: the sender is not known. `people`: how many the record
+        names.
         """
         if reason in _POLICY_REASONS:
             return True
@@ -73,8 +79,9 @@ class QuarantineQuota:
         if self._records[name] >= self.records or self._bytes[name] + size > self.bytes:
             self._tell(name)
             return False
-        self._add(name, 1, size)
-        self._open.append((name, size))
+        counted = name, max(1, people), size
+        self._add(*counted)
+        self._open.append(counted)
         return True
 
     def commit(self) -> None:
@@ -83,8 +90,8 @@ class QuarantineQuota:
 
     def rollback(self) -> None:
         """Forget what was counted: the transaction was given up."""
-        for name, size in self._open:
-            self._add(name, -1, -size)
+        for name, records, size in self._open:
+            self._add(name, -records, -size)
         self._open.clear()
 
     def _turn(self, now: datetime) -> None:

@@ -143,6 +143,8 @@ class RecordGovernor:
     _tenants: OrderedDict[tuple[str, str], TenantGovernor] = field(default_factory=OrderedDict)
     """Governors by tenant and policy hash, the least recently used first."""
     _watch: EnumerationWatch = field(default_factory=EnumerationWatch)
+    _alarms: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    """Alarms by tenant and key of which no audit record says anything yet."""
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
 
     def decide(
@@ -171,6 +173,15 @@ class RecordGovernor:
         governed = self._attempt(facts, govern)
         if isinstance(governed, GovernanceDecision):
             return governed
+        decision = self._decided(facts, governed, trajectories)
+        if decision.alarm is not None:
+            self._alarms.pop((facts.tenant, facts.source), None)
+        return decision
+
+    def _decided(
+        self, facts: RecordFacts, governed: _GovernedRecord, trajectories: Trajectories
+    ) -> GovernanceDecision:
+        """Decide about an event that the policy lets pass."""
         if not governed.learns:
             governed.stamp["settled_version"] = NONE_BEFORE
             return self._attempt(facts, lambda: passed(facts, governed.event))
@@ -302,15 +313,22 @@ class RecordGovernor:
         shared = None
         if learns and governor.policy.document.learn.scope == "tenant":
             shared = trajectories.state(key.of_tenant).learned
-        event = governor.govern(
-            record, facts.now, known.learned, shared or NOTHING_LEARNED, sender=sender
-        )
-        if linked := governor.strings.take_linked():
-            most = governor.policy.document.limits.new_values_per_hour
-            facts.alarm = self._watch.observe(
-                facts.tenant, sender.account, linked, now=facts.now, most=most
+        try:
+            event = governor.govern(
+                record, facts.now, known.learned, shared or NOTHING_LEARNED, sender=sender
             )
+        finally:
+            # Also of an event that is refused: its strings are in the cache from here on.
+            self._count_linked(facts, governor)
+        facts.alarm = self._alarms.get((facts.tenant, facts.source))
         return _GovernedRecord(event, key, known, shared, learns)
+
+    def _count_linked(self, facts: RecordFacts, governor: TenantGovernor) -> None:
+        linked = governor.strings.take_linked()
+        most = governor.policy.document.limits.new_values_per_hour
+        sender = facts.tenant, facts.source
+        if alarm := self._watch.observe(*sender, linked, now=facts.now, most=most):
+            self._alarms[sender] = alarm
 
     def _authenticated(self, facts: RecordFacts) -> tuple[dict[str, Any], RecordSender]:
         """Return the event of a record whose sender may send it, and the sender."""
@@ -342,7 +360,7 @@ class RecordGovernor:
         facts.tenant = record["tenant_id"]
         facts.kind = record["kind"]
         governor = self._tenant_governor(facts.tenant)
-        governor.strings.take_linked()  # of an event that was refused, or governed again
+        governor.strings.take_linked()  # of an event that was governed again
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
         facts.engine = governor.policy.engine
         facts.event_id = governor.strings.identifier(record["event_id"]).text

@@ -43,9 +43,10 @@ def read_private(path: Path) -> Any:
 
 
 def destroy_file(path: Path) -> bool:
-    """Overwrite a file and remove it; return whether there was one.
+    """Overwrite a file with zeros and remove it; return whether there was one.
 
-    A disk or file system that copies on write may keep the content.
+    What is killed in between leaves a file that `is_destroyed`. A disk or file system that copies
+    on write may keep the content.
 
     Raises:
         SecretsError: it cannot be removed.
@@ -62,3 +63,16 @@ def destroy_file(path: Path) -> bool:
     except OSError as error:
         raise SecretsError(f"cannot destroy {path}: {error.strerror}") from error
     return True
+
+
+def is_destroyed(path: Path) -> bool:
+    """Return whether a file is removed, or was overwritten in order to be removed.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return True
+    return bool(content) and not any(content)

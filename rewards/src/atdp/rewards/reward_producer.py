@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from atdp.rewards.errors import EmissionFailed, RewardError
 from atdp.runtime import Home, KafkaSettings
-from atdp.schemas import Event, SigningKey, encode, signed_headers, topic
+from atdp.schemas import Event, SigningKey, UnsignedRecord, encode, sign_together, topic
 
 _FLUSH_TIMEOUT_S = 60.0
 _FULL_QUEUE_WAIT_S = 0.1
@@ -63,8 +63,10 @@ class KafkaRewardProducer:
     def send(self, events: Sequence[Event]) -> None:
         """See `RewardProducer`."""
         failed: list[str] = []
-        for event in events:
-            self._produce(event, encode(event), failed)
+        records = [UnsignedRecord(event.key, encode(event)) for event in events]
+        signatures = sign_together(self._key, self._topic, records)
+        for record, headers in zip(records, signatures, strict=True):
+            self._produce(record, headers, failed)
         left = self._producer.flush(_FLUSH_TIMEOUT_S)
         if left or failed:
             raise EmissionFailed(
@@ -72,14 +74,16 @@ class KafkaRewardProducer:
                 f"{': ' + failed[0] if failed else ''}; they are sent again"
             )
 
-    def _produce(self, event: Event, value: bytes, failed: list[str]) -> None:
+    def _produce(
+        self, record: UnsignedRecord, headers: list[tuple[str, bytes]], failed: list[str]
+    ) -> None:
         while True:
             try:
                 self._producer.produce(
                     self._topic,
-                    value=value,
-                    key=event.key,
-                    headers=list(signed_headers(self._key, self._topic, event.key, value)),
+                    value=record.value,
+                    key=record.key,
+                    headers=headers,
                     on_delivery=lambda error, _message: (
                         failed.append(error.str()) if error is not None else None
                     ),

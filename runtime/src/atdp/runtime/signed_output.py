@@ -14,6 +14,7 @@ are services of the platform, and the rules of the broker decide which of them m
 `docs/decisions/0032`).
 """
 
+import hashlib
 import hmac
 import struct
 from collections.abc import Sequence
@@ -43,6 +44,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 _OWN_HEADERS: Final = "atdp-"
 _KEY_DOMAIN: Final = b"atdp output key v1|"
 _RECORD_DOMAIN: Final = b"atdp output v1|"
+_BLOCK_BYTES: Final = hashlib.sha256().block_size
 _LENGTHS: Final = struct.Struct(">II")
 
 
@@ -63,8 +65,14 @@ class SignedTopic:
         """`secret` is what the services share; `name` is the topic's name on this cluster."""
         self.name = topic(role).name if name is None else name
         owner = topic(role).owner.encode()
-        self._key = hmac.digest(secret, _KEY_DOMAIN + owner, "sha256")
-        self._start = b"".join(_sized(_RECORD_DOMAIN, self.name.encode()))
+        key = hmac.digest(secret, _KEY_DOMAIN + owner, "sha256")
+        # HMAC as RFC 2104 defines it, with both hashes begun: `hmac` would begin them anew for each
+        # record, which takes as long as the rest of a check.
+        self._inner, self._outer = (
+            hashlib.sha256(bytes(byte ^ pad for byte in key.ljust(_BLOCK_BYTES, b"\0")))
+            for pad in (0x36, 0x5C)
+        )
+        self._inner.update(b"".join(_sized(_RECORD_DOMAIN, self.name.encode())))
 
     @classmethod
     def of_home(cls, home: Home, role: TopicRole, name: str | None = None) -> Self:
@@ -102,11 +110,14 @@ class SignedTopic:
         return RefusedRecord(topic=self.name, partition=partition, offset=offset, reason=problem)
 
     def _signature(self, key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
-        parts = [self._start, *_sized(key or b"", value or b"")]
+        parts = [*_sized(key or b"", value or b"")]
         for name, content in headers:
             if name.startswith(_OWN_HEADERS) and name != OUTPUT_SIGNATURE:
                 parts += _sized(name.encode(), content or b"")
-        return hmac.digest(self._key, b"".join(parts), "sha256")
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(b"".join(parts))
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def load_output_secret(home: Home) -> bytes:

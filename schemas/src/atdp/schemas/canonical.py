@@ -19,12 +19,12 @@ class NotCanonical(SchemaError):
     """A value has no canonical JSON form; the message names the reason and quotes no content."""
 
 
-def canonical_json(value: object) -> str:
-    """Return the canonical JSON text of `value`.
+def canonical_json(value: object, *, outside: int = 0) -> str:
+    """Return the canonical JSON text of `value`, which stands inside of `outside` containers.
 
     Raises:
         NotCanonical: the value holds something that JSON cannot express, or is nested deeper than
-            `MAX_LEVELS`.
+            `MAX_LEVELS`, the containers outside included.
     """
     try:
         text = json.dumps(
@@ -38,8 +38,8 @@ def canonical_json(value: object) -> str:
         raise NotCanonical(f"{_NO_FORM}: {type(error).__name__}") from None
     # Counting brackets is cheap, and few values hold enough of them to need the exact count.
     if (
-        text.count("[") + text.count("{") > MAX_LEVELS
-        and json_levels(json.loads(text)) > MAX_LEVELS
+        text.count("[") + text.count("{") > MAX_LEVELS - outside
+        and json_levels(json.loads(text)) > MAX_LEVELS - outside
     ):
         raise NotCanonical(f"{_NO_FORM}: at most {MAX_LEVELS} levels are taken")
     return text
@@ -57,12 +57,11 @@ def canonical_sha256(value: object) -> str:
 
 def json_levels(value: object) -> int:
     """Return the depth to which the containers of a JSON value are nested."""
-    deepest = 0
-    pending: list[tuple[object, int]] = [(value, 0)]
-    while pending:
-        item, outside = pending.pop()
-        if isinstance(item, dict | list):
-            deepest = max(deepest, outside + 1)
-            inside = item.values() if isinstance(item, dict) else item
-            pending.extend((each, outside + 1) for each in inside)
-    return deepest
+    levels = 0
+    inside = [value]
+    while containers := [each for each in inside if isinstance(each, dict | list)]:
+        levels += 1
+        inside = []
+        for each in containers:
+            inside.extend(each.values() if isinstance(each, dict) else each)
+    return levels

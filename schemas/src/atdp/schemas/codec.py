@@ -5,9 +5,9 @@ the Avro body (Avro 1.12, "Single-object encoding"). No registry is needed: all 
 released ship in `avro/` and are resolved to the newest one while reading. Bytes that carry an
 unknown fingerprint raise `UnknownSchema`, and governance quarantines the record.
 
-fastavro does the Avro work. `encode`/`decode` convert between `Event` and bytes,
-`encode_record`/`decode_record` between plain mappings and bytes. Governance walks the mappings,
-since it must visit fields that a value class may not know yet.
+fastavro does the Avro work and is imported by the first call that needs it. `encode`/`decode`
+convert between `Event` and bytes, `encode_record`/`decode_record` between plain mappings and bytes.
+Governance walks the mappings, since it must visit fields that a value class may not know yet.
 """
 
 import functools
@@ -15,8 +15,6 @@ import io
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-
-import fastavro
 
 from atdp.schemas import _mapping, _number_ranges
 from atdp.schemas._event_encoder import event_encoder
@@ -36,6 +34,8 @@ def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
         InvalidRecord: the mapping does not fit the schema; the message names the place and quotes
             no value.
     """
+    import fastavro
+
     schema = newest(name)
     _ranges(schema.fingerprint)(record, "$")
     buffer = io.BytesIO()
@@ -72,6 +72,8 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
         InvalidRecord: the body is damaged, truncated or followed by other bytes, or holds a number
             that its type cannot.
     """
+    import fastavro
+
     writer = schema_of(data)
     buffer = io.BytesIO(data)
     buffer.seek(HEADER_BYTES)

@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from atdp.schemas.codec import decode, event_from_json
@@ -47,7 +47,7 @@ class ConformanceVector:
 
 def vector_text(name: str) -> str:
     """Return the text of one of `VECTOR_FILES`."""
-    folder = resources.files("atdp.schemas").joinpath("conformance")
+    folder = Path(__file__).with_name("conformance")
     return folder.joinpath(name).read_text(encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 A rule belongs to a record of the schema and looks at some of its fields. It names itself in every
 refusal, so the id of a rule never changes. The examples of a rule are fields of its record, as they
-stand in the JSON form of events: `atdp.schemas.rule_examples` makes whole events of them.
+stand in the JSON form of events: `atdp.schemas.rule_example` makes whole events of them.
 """
 
 from collections.abc import Callable, Mapping

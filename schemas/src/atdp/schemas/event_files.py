@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-import fastavro
-
 from atdp.schemas.codec import event_from_json, record_to_event
 from atdp.schemas.errors import InvalidRecord, SchemaError
 from atdp.schemas.event import Event
@@ -69,6 +67,8 @@ def _line_entries(file: BinaryIO, path: Path) -> Iterator[EventEntry]:
 
 
 def _container_entries(file: BinaryIO, path: Path) -> Iterator[EventEntry]:
+    import fastavro
+
     number = 0
     try:
         for record in fastavro.reader(file, newest("event").parsed):

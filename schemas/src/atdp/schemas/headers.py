@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 KEY_ID = "atdp-key-id"
 SIGNATURE = "atdp-signature"
+SIGNATURE_PATH = "atdp-signature-path"
+"""Of a record that shares its signature with others: the way from its hash to the signed one."""
 REDELIVERY = "atdp-redelivery"
 """`b"1"` when the producer may have sent this event before. It is information for the audit; the
 lake looks up every event by its id, with and without this header."""

@@ -51,11 +51,14 @@ class HeldContext(Generic[K]):
         """The keys of the messages held, in order."""
         return self._keys
 
-    def common_prefix(self, shown: Sequence[Message]) -> int:
-        """Return how many messages at the start of `shown` readers hold already."""
+    def common_prefix(self, shown: Sequence[K]) -> int:
+        """Return how many messages at the start of those shown, given by key, readers hold."""
         if self.is_lost:
             return 0
-        base, _ = split_common_prefix(self._keys, [self._key(message) for message in shown])
+        length = min(len(self._keys), len(shown))
+        if self._keys[:length] == list(shown[:length]):
+            return length
+        base, _ = split_common_prefix(self._keys, shown)
         return base
 
     def hash_with(self, base: int, event_id: str, messages: int) -> str | None:
@@ -160,19 +163,19 @@ def hash_of_tools(tools: Sequence[Any]) -> str:
 
 def make_observation(
     held: HeldContext[Any],
-    context: Sequence[Message],
     base: int,
+    new: Sequence[Message],
     *,
     event_id: str,
     writes_base: bool,
     tools: ShownTools,
 ) -> Observation:
-    """Return the observation, of the event `event_id`, after which a reader holds `context`.
+    """Return the observation, of the event `event_id`, that adds `new` to the context held.
 
-    The first `base` messages of `context` stay from the context held; the others are sent. Without
-    `writes_base` the base is left out, which means that all of the context held stays.
+    The first `base` messages of the context held stay. Without `writes_base` the base is left out,
+    which means that all of them stay.
     """
-    messages = tuple(context[base:])
+    messages = tuple(new)
     return Observation(
         messages=messages,
         context_base=base if writes_base else None,

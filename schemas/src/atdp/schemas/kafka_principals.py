@@ -4,7 +4,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 LOOK_GROUPS: Final = "atdp-look-"
@@ -36,7 +36,7 @@ class KafkaPrincipal:
 @functools.cache
 def all_kafka_principals() -> Mapping[str, KafkaPrincipal]:
     """Return all principals by name."""
-    text = resources.files("atdp.schemas").joinpath("principals.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("principals.toml").read_text("utf-8")
     return {
         name: KafkaPrincipal(
             name=name,

@@ -1,15 +1,17 @@
-"""Every schema version ever released, read from `avro/`."""
+"""Every schema version ever released, as `avro/released.toml` lists them.
+
+The files in `avro/` are read when they are needed. The list holds the fingerprints, which a test
+compares with those that fastavro computes from the files. A program that only writes events reads
+one file, and does not import fastavro.
+"""
 
 import functools
 import json
-import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-import fastavro
-from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from atdp.schemas.contract_tree import AvroRecord, contract_tree
 from atdp.schemas.errors import UnknownSchema
@@ -29,45 +31,68 @@ MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
 """Length of the single-object header: marker and fingerprint."""
 
-_FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>\d+)\.avsc")
+_FOLDER = Path(__file__).with_name("avro")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
     """One released version of a contract.
 
-    `definition` is the JSON of its file, `tree` the same as a typed tree, `parsed` fastavro's form,
-    `fingerprint` the 8 bytes of CRC-64-AVRO, little-endian.
+    `fingerprint` is the 8 bytes of CRC-64-AVRO of its canonical form, little-endian.
     """
 
     name: SchemaName
     version: int
-    definition: Mapping[str, Any]
-    tree: AvroRecord
     fingerprint: bytes
-    parsed: Any
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """The JSON of its file."""
+        return _definition(self)
+
+    @property
+    def tree(self) -> AvroRecord:
+        """The definition as a typed tree."""
+        return _tree(self)
+
+    @property
+    def parsed(self) -> Any:
+        """The definition in fastavro's form."""
+        return _parsed(self)
+
+
+@functools.cache
+def _definition(schema: Schema) -> Mapping[str, Any]:
+    text = (_FOLDER / f"{schema.name}.v{schema.version}.avsc").read_text("utf-8")
+    definition: Mapping[str, Any] = json.loads(text)
+    return definition
+
+
+@functools.cache
+def _tree(schema: Schema) -> AvroRecord:
+    return contract_tree(_definition(schema))
+
+
+@functools.cache
+def _parsed(schema: Schema) -> Any:
+    import fastavro
+
+    return fastavro.parse_schema(_definition(schema), named_schemas={})
 
 
 @functools.cache
 def schemas() -> Mapping[bytes, Schema]:
     """Return every released schema by fingerprint (8 bytes, little-endian)."""
     by_fingerprint = {}
-    for file in sorted(
-        resources.files("atdp.schemas").joinpath("avro").iterdir(), key=lambda entry: entry.name
-    ):
-        match = _FILE_NAME.fullmatch(file.name)
-        if match is None:
-            continue
-        definition = json.loads(file.read_text(encoding="utf-8"))
-        rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
-        by_fingerprint[rabin] = Schema(
-            name=match["name"],  # type: ignore[arg-type]  # a test compares the names
-            version=int(match["version"]),
-            definition=definition,
-            tree=contract_tree(definition),
-            fingerprint=rabin,
-            parsed=fastavro.parse_schema(definition, named_schemas={}),
+    listed = tomllib.loads((_FOLDER / "released.toml").read_text("utf-8"))
+    for key, fingerprint in listed.items():
+        name, _, version = key.rpartition(".v")
+        schema = Schema(
+            name=name,  # type: ignore[arg-type]  # a test compares the names
+            version=int(version),
+            fingerprint=bytes.fromhex(fingerprint),
         )
+        by_fingerprint[schema.fingerprint] = schema
     return by_fingerprint
 
 

@@ -4,7 +4,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from atdp.schemas.released import SchemaName
@@ -43,7 +43,7 @@ class Topic:
 @functools.cache
 def all_topics() -> Mapping[TopicRole, Topic]:
     """Return all topics by role."""
-    text = resources.files("atdp.schemas").joinpath("topics.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("topics.toml").read_text("utf-8")
     return {
         role: _topic(role, fields)  # type: ignore[misc]
         for role, fields in tomllib.loads(text).items()

@@ -8,7 +8,7 @@ import shutil
 from atdp.gateway import DEFAULT_PRICES
 from atdp.governance import open_secrets
 from atdp.inference import load_engine_token
-from atdp.runtime import Home, KeyStore, load_secret_key, write_durably
+from atdp.runtime import ANY_TENANT, Home, KeyStore, load_secret_key, utc_now, write_durably
 from atdp.stack.errors import HomeUnusable, home_unwritable
 
 _LEAST_FREE_BYTES = 500_000_000
@@ -52,3 +52,19 @@ def prepare_home(home: Home) -> None:
             write_durably(home.prices_file, DEFAULT_PRICES)
     except OSError as error:
         raise home_unwritable(home.root, error) from error
+
+
+def outdated_keys(home: Home) -> list[str]:
+    """Return the ids of tenants' keys from an earlier version, which are refused and still wanted.
+
+    A key that was rotated or revoked is no longer wanted.
+    """
+    now_us = int(utc_now().timestamp() * 1_000_000)
+    with KeyStore(home.keys_db) as keys:
+        return [
+            stored.principal.key_id
+            for stored in keys.list()
+            if stored.public_key is None
+            and stored.valid_at(now_us)
+            and stored.principal.tenant != ANY_TENANT
+        ]

@@ -35,7 +35,7 @@ from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker
 from atdp.stack.broker.kafka_client import answers, quiet_client
 from atdp.stack.errors import HomeUnusable, NotRunning, StackError, home_unwritable
 from atdp.stack.home_privacy import close_to_others
-from atdp.stack.home_setup import prepare_home
+from atdp.stack.home_setup import outdated_keys, prepare_home
 from atdp.stack.kafka_rights.cluster_rights import (
     ADMINISTRATOR,
     rights_problems,
@@ -61,6 +61,10 @@ by default the default policy, which permits analytics only."""
 _NOW_WITH_PASSWORDS = (
     "the broker of this home now asks for a password; an agent that sends to it directly needs the "
     "properties in {path}"
+)
+_OUTDATED_KEYS = (
+    "these API keys are from an earlier version and are refused: {ids}. For each, "
+    "`atdp keys rotate` makes a new one, and `atdp keys revoke` takes it off this list"
 )
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _log = logging.getLogger("atdp.supervisor")
@@ -107,6 +111,8 @@ class LocalStack:
             self._clear_leftovers(report)
             prepare_home(self.home)
             self._close_home(report)
+            if outdated := outdated_keys(self.home):
+                report(_OUTDATED_KEYS.format(ids=", ".join(outdated)))
             supervisor = Supervisor(
                 self.state,
                 self._plan(report, progress),

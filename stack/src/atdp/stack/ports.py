@@ -14,8 +14,9 @@ import json
 import os
 import random
 import socket
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from atdp.runtime import try_lock, write_durably
@@ -23,6 +24,9 @@ from atdp.stack.errors import HomeUnusable, PortTaken
 
 LOOPBACK = "127.0.0.1"
 _RANGE = range(20_000, 32_000)
+_SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS = "0A"
+_ANY_ADDRESS = ("0" * 8, "0" * 32)
 _reserved: dict[int, int] = {}
 """Port → file descriptor that holds its lock until the process ends."""
 
@@ -42,10 +46,33 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int, timeout_s: float = 0.5) -> bool:
-    """Return True when a server accepts connections on this loopback port."""
+    """Return True when a server of this user accepts connections on this loopback port.
+
+    Another user may listen there while the server of this one starts, and would be given passwords.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout_s)
-        return probe.connect_ex((LOOPBACK, port)) == 0
+        if probe.connect_ex((LOOPBACK, port)) != 0:
+            return False
+    tables = [table.read_text("ascii") for table in _SOCKET_TABLES if table.exists()]
+    users = {user for table in tables for user in listeners(table, port)}
+    return not users or os.getuid() in users
+
+
+def listeners(table: str, port: int) -> Iterator[int]:
+    """Yield the users who listen on a loopback port, by a table of Linux's `/proc/net/tcp*`."""
+    ipv4, mapped = (_word(part) for part in (socket.inet_aton(LOOPBACK), b"\0\0\xff\xff"))
+    addresses = (*_ANY_ADDRESS, ipv4, "0" * 16 + mapped + ipv4)
+    for line in table.splitlines()[1:]:
+        _, local, _, state, _, _, _, user = line.split()[:8]
+        address, _, number = local.rpartition(":")
+        if state == _LISTENS and address in addresses and int(number, 16) == port:
+            yield int(user)
+
+
+def _word(address: bytes) -> str:
+    """Return four bytes as these tables show them, in the order of the machine."""
+    return f"{int.from_bytes(address, sys.byteorder):08X}"
 
 
 def choose_free_port(taken: frozenset[int] = frozenset()) -> int:

@@ -116,7 +116,9 @@ def full_disk(patch: pytest.MonkeyPatch, module: Any, name: str, times: int) -> 
     patch.setattr(module, "write_durably", write)
 
 
-@pytest.mark.parametrize("name", ["scores.npz", "report.json"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("scores.npz", marks=pytest.mark.long), "report.json"]
+)
 def test_a_report_that_the_disk_takes_at_the_second_attempt_is_published(
     home: Home, runner: Runner, parts: RealParts, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -128,7 +130,9 @@ def test_a_report_that_the_disk_takes_at_the_second_attempt_is_published(
     assert len(EvaluationOutbox.of(home).waiting()) == 1
 
 
-@pytest.mark.parametrize("name", ["scores.npz", "report.json"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("scores.npz", marks=pytest.mark.long), "report.json"]
+)
 def test_a_disk_that_stays_full_ends_the_run_with_an_error_and_leaves_no_report(
     home: Home, runner: Runner, parts: RealParts, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -141,7 +145,11 @@ def test_a_disk_that_stays_full_ends_the_run_with_an_error_and_leaves_no_report(
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(stored_runs, "report.html"), (evaluation_outbox, "outbox/*")]
+    ("module", "name"),
+    [
+        pytest.param(stored_runs, "report.html", marks=pytest.mark.long),
+        (evaluation_outbox, "outbox/*"),
+    ],
 )
 def test_a_disk_that_is_full_at_the_publication_is_a_reason_and_nothing_is_published(
     home: Home, runner: Runner, monkeypatch: pytest.MonkeyPatch, module: Any, name: str

@@ -216,13 +216,23 @@ class RawConsumer:
         return high > 0 and bool(high > self._offsets.next_of(place))
 
     def _start_of(self, topic: str, partition: int) -> int:
-        """Return the offset at which reading a partition began."""
-        place = TopicPartition(topic, partition)
-        for position in self._consumer.committed([place], _METADATA_TIMEOUT_S):
-            if position.error is None and position.offset >= 0:
-                return int(position.offset)
-        low, _ = self._consumer.get_watermark_offsets(place, timeout=_METADATA_TIMEOUT_S)
-        return int(low)
+        """Return the offset at which reading a partition began.
+
+        Raises:
+            KafkaException: it is not known now. What is committed already would be taken for a hole
+                if reading seemed to have begun before it.
+        """
+        (position,) = self._consumer.committed(
+            [TopicPartition(topic, partition)], _METADATA_TIMEOUT_S
+        )
+        if position.error is not None:
+            raise KafkaException(position.error)
+        if position.offset >= 0:
+            return int(position.offset)
+        ends = self._consumer.get_watermark_offsets(position, timeout=_METADATA_TIMEOUT_S)
+        if ends is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return int(ends[0])
 
     def _report(self, error: KafkaError) -> None:
         if error.code() != KafkaError._PARTITION_EOF:

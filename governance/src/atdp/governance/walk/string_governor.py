@@ -124,8 +124,11 @@ class StringGovernor:
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        walk = StringWalk(self._policy, self._key, trajectory, learned=self._learned)
-        return walk.run_texts(texts)
+        lesson = Lesson(self._digests, frozenset(), self._watched)
+        walk = StringWalk(self._policy, self._key, trajectory, learned=self._learned, lesson=lesson)
+        governed = walk.run_texts(texts)
+        self._linked += lesson.linked
+        return governed
 
     def number(
         self, value: float, name: str, trajectory: str
@@ -135,7 +138,12 @@ class StringGovernor:
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        return StringWalk(self._policy, self._key, trajectory).run_number(value, name)
+        lesson = Lesson(self._digests, frozenset(), self._watched)
+        governed = StringWalk(self._policy, self._key, trajectory, lesson=lesson).run_number(
+            value, name
+        )
+        self._linked += lesson.linked
+        return governed
 
     def identifier(self, text: str) -> GovernedString:
         """Govern an identifier, which other events repeat.

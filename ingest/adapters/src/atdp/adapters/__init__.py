@@ -1,5 +1,5 @@
 """Importers of trajectory formats."""
 
-import lazy_loader
+from atdp.schemas import lazy_face
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

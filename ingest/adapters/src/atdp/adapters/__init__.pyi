@@ -1,22 +1,22 @@
-from .atif.reading import events_from_atif as events_from_atif
-from .atif.writing import atif_from_events as atif_from_events
-from .documents.json_text import UnreadableDocument as UnreadableDocument
-from .errors import AdapterError as AdapterError, ImportFailed as ImportFailed
-from .imported_trajectory import (
+from atdp.adapters.atif.reading import events_from_atif as events_from_atif
+from atdp.adapters.atif.writing import atif_from_events as atif_from_events
+from atdp.adapters.documents.json_text import UnreadableDocument as UnreadableDocument
+from atdp.adapters.errors import AdapterError as AdapterError, ImportFailed as ImportFailed
+from atdp.adapters.imported_trajectory import (
     ImportedEvent as ImportedEvent,
     ImportedTrajectory as ImportedTrajectory,
     Importer as Importer,
     UnreadableEntry as UnreadableEntry,
     make_events as make_events,
 )
-from .importers.import_report import ImportReport as ImportReport
-from .importers.run import (
+from atdp.adapters.importers.import_report import ImportReport as ImportReport
+from atdp.adapters.importers.run import (
     IMPORTERS as IMPORTERS,
     EventRecorder as EventRecorder,
     ImportOptions as ImportOptions,
     run_import as run_import,
 )
-from .otlp.conversions import (
+from atdp.adapters.otlp.conversions import (
     events_from_openinference as events_from_openinference,
     events_from_otel as events_from_otel,
     openinference_from_events as openinference_from_events,

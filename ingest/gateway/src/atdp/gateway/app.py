@@ -20,6 +20,7 @@ from atdp.gateway.event_log import EventLog, KafkaEventLog
 from atdp.gateway.feedback import feedback_api, rating_page
 from atdp.gateway.idle_endings import IdleEndings
 from atdp.gateway.key_quotas import KeyQuotas, read_quotas
+from atdp.gateway.message_reading import MessageReader
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.open_sessions import SESSIONS_FILE_NAME
 from atdp.gateway.price_book import PriceBookFile
@@ -98,6 +99,7 @@ async def _open(
     secret = load_secret_key(
         settings.home.recognition_secret_file, if_lost="end users get other pseudonyms"
     )
+    digests = MessageDigests(secret)
     recognised = RecognitionStore(settings.home.recognition_db, sessions_store.process)
     stack.callback(recognised.close)
     responses = ResponseStore(settings.home.gateway / "responses.sqlite")
@@ -126,9 +128,8 @@ async def _open(
         routes=RoutesFile(settings.home.routes_file, EngineRoute(url=settings.engine)),
         engines=engines,
         weights_proofs=WeightsProofs(engines, settings.home.weights),
-        recognizer=Recognizer(
-            recognised, MessageDigests(secret), pending_s=settings.engine_timeout_s
-        ),
+        reader=MessageReader(digests),
+        recognizer=Recognizer(recognised, digests, pending_s=settings.engine_timeout_s),
         secret=secret,
         prices=PriceBookFile(settings.home.prices_file),
         responses=responses,

@@ -18,6 +18,7 @@ from typing import Any
 from fastapi import Request
 
 from atdp.gateway.content_versions import StatedVersions, versions_of_key
+from atdp.gateway.message_reading import ShownMessages
 from atdp.gateway.recognition.conversation_hints import ConversationHints, read_hints
 from atdp.gateway.recognition.recognised_call import RecognisableRequest, RecognisedCall
 from atdp.gateway.recognition.recognition_rules import RULES
@@ -60,7 +61,7 @@ def place_call(
     caller: Caller,
     request: Request,
     body: Mapping[str, Any],
-    messages: Sequence[Message],
+    messages: ShownMessages,
 ) -> PlacedCall:
     """Return the place of a model call; a new trajectory is opened where it needs one.
 
@@ -113,7 +114,7 @@ def _recognise(
     caller: Caller,
     call: _Unnamed,
     body: Mapping[str, Any],
-    messages: Sequence[Message],
+    messages: ShownMessages,
 ) -> PlacedCall:
     key = caller.principal.key_id
     request = _recognisable(gateway, key, call, body, messages)
@@ -155,7 +156,7 @@ def _recognisable(
     key: str,
     call: _Unnamed,
     body: Mapping[str, Any],
-    messages: Sequence[Message],
+    messages: ShownMessages,
 ) -> RecognisableRequest:
     digests = gateway.recognizer.digests
     caller = (call.tenant, key, call.named.task_id, call.named.agent_id, call.named.attempt)
@@ -165,18 +166,15 @@ def _recognisable(
         if hints.session is None
         else ("session", hints.session)
     )
-    last_answer = max(
-        (index for index, message in enumerate(messages) if message.role == "assistant"), default=-1
-    )
+    new = messages.between(messages.last_answer() + 1, len(messages))
+    users = messages.of_role("user")
     return RecognisableRequest(
-        history=digests.history(digests.of_values(*caller, *narrow), messages),
+        history=digests.history(digests.of_values(*caller, *narrow), messages.facts),
         hints=hints,
         family=digests.of_values(*caller[:2], call.named.attempt, call.end_user, hints.session),
         at=call.at,
-        first_user_text=next((each.text for each in messages if each.role == "user"), None),
-        answered_calls=tuple(
-            each.call_id for each in messages[last_answer + 1 :] if each.call_id is not None
-        ),
+        first_user_text=messages.message(users[0]).text if users else None,
+        answered_calls=tuple(each.call_id for each in new if each.call_id is not None),
     )
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from atdp.schemas import Message, Versions
 
 _HEX_DIGITS = 16
-_PROMPT_ROLES = frozenset({"system", "developer"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,9 +39,9 @@ def versions_of_key(text: str | None) -> StatedVersions:
     return StatedVersions(**json.loads(text)) if text else StatedVersions()
 
 
-def prompt_version(secret: bytes, messages: Sequence[Message]) -> str | None:
+def prompt_version(secret: bytes, system: Sequence[Message]) -> str | None:
     """Return the version of the system messages of a request; None without any."""
-    texts = [message.text for message in messages if message.role in _PROMPT_ROLES]
+    texts = [message.text for message in system]
     if not texts:
         return None
     content = repr(texts).encode("utf-8", "surrogatepass")

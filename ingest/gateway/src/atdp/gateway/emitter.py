@@ -2,11 +2,31 @@
 
 import time
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
 from atdp.gateway.event_log import AppendResult, EventLog, LogPosition, LogRecord, StillWanted
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.schemas import Event, InvalidRecord, SigningKey, check, encode, signed_headers
+from atdp.schemas import (
+    Event,
+    InvalidRecord,
+    SigningKey,
+    UnsignedRecord,
+    check,
+    encode,
+    sign_together,
+)
+
+
+class MadeEvent(NamedTuple):
+    """An event, and the key of the call in which it was made.
+
+    It is signed with this key also when it is sent with a later call: what somebody says must not
+    get the rights of another one.
+    """
+
+    event: Event
+    key: SigningKey
 
 
 class Emitter:
@@ -21,10 +41,8 @@ class Emitter:
         self._metrics = metrics
         self._max_event_bytes = max_event_bytes
 
-    def record(
-        self, event: Event, key: SigningKey, *, redelivery: bool = False
-    ) -> LogRecord | EventRejected:
-        """Return the signed record of an event, or the reason why it cannot have one."""
+    def record(self, event: Event, *, redelivery: bool = False) -> UnsignedRecord | EventRejected:
+        """Return the record of an event, or the reason why it cannot have one."""
         try:
             value = encode(event)
         except InvalidRecord as error:
@@ -40,44 +58,65 @@ class Emitter:
                 f"at most {self._max_event_bytes} are taken; send large content as a reference",
                 "event_too_large",
             )
-        headers = signed_headers(key, self._topic, event.key, value, redelivery=redelivery)
-        return LogRecord(event.key, value, headers)
+        return UnsignedRecord(event.key, value, redelivery)
 
     async def append(
         self,
-        records: Sequence[LogRecord | EventRejected],
+        records: Sequence[UnsignedRecord | EventRejected],
+        key: SigningKey,
         *,
         source: str,
         still_wanted: StillWanted | None = None,
     ) -> list[AppendResult]:
-        """Append the records and keep the rejections; returns one result each, in order.
+        """Sign and append the records, keep the rejections; returns one result each, in order.
 
         `source` labels the metrics; for `still_wanted` see `EventLog.append`.
         """
-        accepted = [record for record in records if isinstance(record, LogRecord)]
-        began = time.perf_counter()
-        appended = iter(await self._log.append(accepted, still_wanted=still_wanted))
-        if accepted:
-            self._metrics.append_seconds.observe(time.perf_counter() - began)
-        results: list[AppendResult] = [
-            next(appended) if isinstance(record, LogRecord) else record for record in records
-        ]
-        self._count(results, source)
-        return results
+        return await self._append([(record, key) for record in records], source, still_wanted)
 
     async def emit(
         self,
-        events: Sequence[Event],
-        key: SigningKey,
+        events: Sequence[MadeEvent],
         *,
         redelivered: Collection[str] = (),
         source: str,
     ) -> list[AppendResult]:
         """Sign and append events; those whose id is in `redelivered` may be in the log already."""
         records = [
-            self.record(event, key, redelivery=event.event_id in redelivered) for event in events
+            (self.record(event, redelivery=event.event_id in redelivered), key)
+            for event, key in events
         ]
-        return await self.append(records, source=source)
+        return await self._append(records, source)
+
+    async def _append(
+        self,
+        records: Sequence[tuple[UnsignedRecord | EventRejected, SigningKey]],
+        source: str,
+        still_wanted: StillWanted | None = None,
+    ) -> list[AppendResult]:
+        accepted = self._signed(
+            [(record, key) for record, key in records if isinstance(record, UnsignedRecord)]
+        )
+        began = time.perf_counter()
+        appended = iter(await self._log.append(accepted, still_wanted=still_wanted))
+        if accepted:
+            self._metrics.append_seconds.observe(time.perf_counter() - began)
+        results: list[AppendResult] = [
+            next(appended) if isinstance(record, UnsignedRecord) else record
+            for record, _ in records
+        ]
+        self._count(results, source)
+        return results
+
+    def _signed(self, records: Sequence[tuple[UnsignedRecord, SigningKey]]) -> list[LogRecord]:
+        """Return the records signed; those of one key share a signature."""
+        signed: dict[int, LogRecord] = {}
+        for key in {key for _, key in records}:
+            own = [(at, record) for at, (record, each) in enumerate(records) if each == key]
+            together = sign_together(key, self._topic, [record for _, record in own])
+            for (at, record), headers in zip(own, together, strict=True):
+                signed[at] = LogRecord(record.key, record.value, headers)
+        return [signed[at] for at in range(len(records))]
 
     def _count(self, results: Sequence[AppendResult], source: str) -> None:
         acknowledged = sum(isinstance(result, LogPosition) for result in results)

@@ -16,11 +16,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
-from atdp.gateway.event_log import LogRecord
 from atdp.gateway.request_body import read_object
 from atdp.gateway.state import GatewayState, state_of
 from atdp.runtime import Caller, HttpProblem, authenticate, tenant_problem
-from atdp.schemas import Annotation, Event, InvalidRecord, event_from_json, is_judgement
+from atdp.schemas import (
+    Annotation,
+    Event,
+    InvalidRecord,
+    UnsignedRecord,
+    event_from_json,
+    is_judgement,
+)
 
 router = APIRouter()
 
@@ -46,7 +52,9 @@ async def post_events(request: Request) -> JSONResponse:
     async def still_wanted() -> bool:
         return not await request.is_disconnected()
 
-    results = await gateway.emitter.append(records, source="http", still_wanted=still_wanted)
+    results = await gateway.emitter.append(
+        records, caller.signing_key, source="http", still_wanted=still_wanted
+    )
     unknown = [result for result in results if isinstance(result, EventLogUnavailable)]
     if unknown:
         raise log_unavailable(
@@ -64,8 +72,8 @@ async def post_events(request: Request) -> JSONResponse:
 
 def _record(
     gateway: GatewayState, caller: Caller, document: Any, redelivery: bool
-) -> LogRecord | EventRejected:
-    """Check one event of a request and return its signed record."""
+) -> UnsignedRecord | EventRejected:
+    """Check one event of a request and return its record."""
     if not isinstance(document, dict):
         return EventRejected("not an object; see the JSON form of events in the reference")
     try:
@@ -95,7 +103,7 @@ def _record(
             "session_id, trajectory_id and attempt are not those of the key's session: "
             "a session key is valid for its own session only; use a key of the tenant"
         )
-    return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
+    return gateway.emitter.record(event, redelivery=redelivery)
 
 
 def _is_judgement(event: Event) -> bool:

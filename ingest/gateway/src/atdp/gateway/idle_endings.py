@@ -84,7 +84,9 @@ class IdleEndings:
     def _event(self, live: LiveTrajectory, row: SessionRow) -> Sequence[Event]:
         current = self._sessions.find(row.tenant, row.trajectory_id, row.attempt)
         end = TrajectoryEnded(status="idle")
-        if current is None or current.called_at != row.called_at or self._recorder.owes(row, end):
+        if current is None or current.called_at != row.called_at:
+            return []
+        if self._recorder.owes(row, end, self._recorder_key):
             return []
         at = datetime.fromtimestamp(self._clock(), UTC)
         return [live.event(end, at=at, event_id=row.end_event_id)]

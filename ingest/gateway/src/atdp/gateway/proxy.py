@@ -36,16 +36,14 @@ from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.gateway.trajectory_events import Answered, Asked, FailedCall, LiveTrajectory
 from atdp.gateway.weights_proof import UnprovenWeights
-from atdp.runtime import HttpProblem, authenticate
+from atdp.runtime import Caller, HttpProblem, authenticate
 from atdp.schemas import (
     Event,
     MalformedMessage,
     NotCanonical,
     Versions,
     canonical_json,
-    hash_of_tools,
     message_from_chat,
-    messages_from_chat,
 )
 
 router = APIRouter()
@@ -71,7 +69,7 @@ async def chat_completions(request: Request) -> Response:
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "generate")
     body = await read_object(request, gateway.settings.max_body_bytes)
-    asked = _read_request(body, gateway.settings.max_messages)
+    asked = _read_request(gateway, caller, body)
     call = place_call(gateway, caller, request, body, asked.messages)
     made: list[Event] = []
     response: Any = None
@@ -179,7 +177,7 @@ def _engine_problem(error: EngineUnreachable) -> HttpProblem:
     return HttpProblem(502, error.code, str(error), retry_after_s=1)
 
 
-def _read_request(body: Mapping[str, Any], max_messages: int) -> Asked:
+def _read_request(gateway: GatewayState, caller: Caller, body: Mapping[str, Any]) -> Asked:
     count = body.get("n")
     if count is not None and (
         isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MAX_CHOICES
@@ -191,17 +189,20 @@ def _read_request(body: Mapping[str, Any], max_messages: int) -> Asked:
     if not isinstance(tools, list):
         raise HttpProblem(422, "bad_tools", "'tools' must be a list")
     shown = body.get("messages")
+    max_messages = gateway.settings.max_messages
     if isinstance(shown, list) and len(shown) > max_messages:
         raise HttpProblem(
             413, "too_many_messages", f"a request has at most {max_messages} messages; shorten it"
         )
+    key = caller.principal.key_id
     try:
-        messages = messages_from_chat(shown)
         # A body that cannot be written again can be neither forwarded nor recorded.
-        canonical_json(dict(body))
+        messages = gateway.reader.read_messages(key, shown)
+        tools_hash = gateway.reader.hash_tools(key, tools)
+        canonical_json({**body, "messages": None, "tools": None})
     except (MalformedMessage, NotCanonical) as error:
         raise HttpProblem(422, "bad_messages", str(error)) from error
-    return Asked(messages=messages, tools=tools, at=datetime.now(UTC))
+    return Asked(messages=messages, tools=tools, tools_hash=tools_hash, at=datetime.now(UTC))
 
 
 async def _result(
@@ -277,8 +278,10 @@ def _choice(
 
 def _priced(gateway: GatewayState, row: SessionRow, asked: Asked, result: _Choices) -> _Choices:
     """Return the choices with their versions, and the first one with the cost of the answer."""
-    prompt = prompt_version(gateway.secret, asked.messages)
-    tools = hash_of_tools(asked.tools) if asked.tools else None
+    shown = asked.messages
+    system = [shown.message(index) for index in shown.of_role("system")]
+    prompt = prompt_version(gateway.secret, system)
+    tools = asked.tools_hash if asked.tools else None
     choices = [
         replace(
             choice,

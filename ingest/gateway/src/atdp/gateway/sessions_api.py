@@ -170,11 +170,11 @@ async def _record_once(call: _SessionCall, body: Body, event_id: str | None = No
     When the same event still waits to be sent, because an earlier request was answered 503, no
     second one is made. An event whose id the caller gave may come any number of times.
     """
-    recorder = call.gateway.recorder
+    recorder, key = call.gateway.recorder, call.caller.signing_key
 
     def make(live: LiveTrajectory) -> Sequence[Event]:
         # In its turn, because an equal request may have been answered since this one came.
-        if event_id is None and (recorder.owes(call.row, body) or _ends_again(call, body)):
+        if event_id is None and (recorder.owes(call.row, body, key) or _ends_again(call, body)):
             return []
         if event_id is None:
             return [live.event(body, at=datetime.now(UTC), status="ok")]
@@ -182,7 +182,8 @@ async def _record_once(call: _SessionCall, body: Body, event_id: str | None = No
         event = live.copy().event(body, at=datetime.now(UTC), status="ok", event_id=event_id)
         return [replace(event, producer_id=f"reward-{event_id}", seq=0)]
 
-    return await recorder.record(call.row, call.caller.signing_key, make)
+    frame_key = call.gateway.frame_key(call.caller)
+    return await recorder.record(call.row, key, make, frame_key=frame_key)
 
 
 def _ends_again(call: _SessionCall, body: Body) -> bool:

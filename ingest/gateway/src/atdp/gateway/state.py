@@ -10,6 +10,7 @@ from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
 from atdp.gateway.key_quotas import KeyQuotas
+from atdp.gateway.message_reading import MessageReader
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.rate_limits import RateLimit
@@ -19,7 +20,7 @@ from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.gateway.weights_proof import WeightsProofs
-from atdp.runtime import Health, KeyStore
+from atdp.runtime import Caller, Health, KeyStore
 from atdp.schemas import SigningKey
 
 
@@ -32,7 +33,8 @@ class GatewayState:
     metrics: GatewayMetrics
     keys: KeyStore
     recorder_key: SigningKey
-    """Signs what no caller sends: answers on rating pages, and ends of idle trajectories."""
+    """Signs what no caller sends: answers on rating pages, and ends of idle trajectories. Also the
+    start of a trajectory to which a judgement comes first, whose sender may send nothing else."""
     log: EventLog
     emitter: Emitter
     sessions: SessionStore
@@ -40,6 +42,7 @@ class GatewayState:
     routes: RoutesFile
     engines: Engines
     weights_proofs: WeightsProofs
+    reader: MessageReader
     recognizer: Recognizer
     secret: bytes
     """Secret of the home for digests of messages and pseudonyms of end users."""
@@ -48,6 +51,10 @@ class GatewayState:
     quotas: KeyQuotas
     feedback_of_key: RateLimit
     feedback_of_person: RateLimit
+
+    def frame_key(self, caller: Caller) -> SigningKey:
+        """Return the key that signs what the recorder makes itself in a call."""
+        return caller.signing_key if caller.principal.may("emit") else self.recorder_key
 
 
 def keep_state(app: FastAPI, state: GatewayState) -> None:

@@ -26,12 +26,13 @@ definitions, to bound the memory of a process with many trajectories. It always 
 `context_base`.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, Unpack
 
+from atdp.gateway.message_reading import ShownMessages
+from atdp.gateway.recognition.shown_history import message_key
 from atdp.schemas import (
     Action,
     Body,
@@ -54,23 +55,22 @@ from atdp.schemas import (
     Usage,
     Versions,
     canonical_json,
-    hash_of_tools,
     make_observation,
     new_event_id,
     tool_calls,
 )
 
 SOURCE = Source(format="proxy", version="1")
-_RESULT_ROLES = frozenset({"tool", "function"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     """The request of one model call."""
 
-    messages: tuple[Message, ...]
+    messages: ShownMessages
     """The whole context as the model was shown it."""
     tools: Sequence[Any]
+    tools_hash: str
     at: datetime
 
 
@@ -132,7 +132,7 @@ class LiveTrajectory:
         """Return the state before the first event of a producer; see `TrajectoryBuilder`."""
         builder = TrajectoryBuilder(
             identity=identity,
-            context=HeldContext(_digest),
+            context=HeldContext(message_key),
             tools=SentTools(remember_all=False),
             prompts=prompts,
             producer_id=producer_id,
@@ -203,8 +203,7 @@ class LiveTrajectory:
         """Let the steps begin behind the answers that are known, shown here or recorded before."""
         at_least = origin.answers_before
         if not self._history_counted:
-            shown = sum(message.role == "assistant" for message in asked.messages)
-            at_least = max(at_least, shown)
+            at_least = max(at_least, len(asked.messages.of_role("assistant")))
             self._history_counted = True
         self.builder.steps.current = max(self.builder.steps.current, at_least)
 
@@ -285,8 +284,8 @@ class LiveTrajectory:
     def _context_events(self, asked: Asked) -> list[Event]:
         shown = asked.messages
         held = len(self.builder.context.keys)
-        base = self.builder.context.common_prefix(shown)
-        tools = self._shown_tools(asked.tools)
+        base = self.builder.context.common_prefix([each.key for each in shown.facts])
+        tools = self._shown_tools(asked)
         # A history that was cut back or did not get into the log, and the first observation of a
         # producer, need an explicit base; new tools need an observation to carry them.
         must_observe = base < held or held == 0 or tools.tools_json is not None
@@ -297,7 +296,7 @@ class LiveTrajectory:
                 events.append(self._observation(asked, (begin, end), tools, causes))
                 must_observe, tools = False, replace(tools, tools_json=None)
             if result is not None:
-                events.append(self._outcome(result, asked.at))
+                events.append(self._outcome(shown.message(result), asked.at))
         return events
 
     def _observation(
@@ -307,8 +306,8 @@ class LiveTrajectory:
         event_id = new_event_id()
         observation = make_observation(
             self.builder.context,
-            asked.messages[:end],
             begin,
+            asked.messages.between(begin, end),
             event_id=event_id,
             writes_base=True,
             tools=tools,
@@ -322,39 +321,30 @@ class LiveTrajectory:
         causes = () if call_event is None else (call_event,)
         return self.event(body, at=at, step=step, caused_by=causes)
 
-    def _shown_tools(self, tools: Sequence[Any]) -> ShownTools:
+    def _shown_tools(self, asked: Asked) -> ShownTools:
         """Return the tool definitions, with their JSON when it was not sent before."""
-        if not tools and not self.builder.tools:
+        if not asked.tools and not self.builder.tools:
             return ShownTools()
-        tools_hash = hash_of_tools(tools)
-        is_new = self.builder.tools.is_new(tools_hash)
+        is_new = self.builder.tools.is_new(asked.tools_hash)
         return ShownTools(
-            tools_hash=tools_hash, tools_json=canonical_json(list(tools)) if is_new else None
+            tools_hash=asked.tools_hash,
+            tools_json=canonical_json(list(asked.tools)) if is_new else None,
         )
 
 
-def _split_at_results(
-    shown: Sequence[Message], base: int
-) -> Iterator[tuple[int, int, Message | None]]:
+def _split_at_results(shown: ShownMessages, base: int) -> Iterator[tuple[int, int, int | None]]:
     """Yield the messages from `base` on as runs that end before a tool's result, or at the end.
 
-    A run is `shown[begin:end]`, followed by the result or, for the last run, by None. Only results
-    behind the last assistant message count; earlier ones are part of a run.
+    A run is given by the indices of its begin and its end, and of the result that follows it; for
+    the last run by None. Only results behind the last assistant message count; earlier ones are
+    part of a run.
     """
-    last_answer = max(
-        (index for index, message in enumerate(shown) if message.role == "assistant"), default=-1
-    )
     begin = base
-    for index in range(max(base, last_answer + 1), len(shown)):
-        if shown[index].role in _RESULT_ROLES:
-            yield begin, index, shown[index]
+    for index in range(max(base, shown.last_answer() + 1), len(shown)):
+        if shown.facts[index].role == "tool":
+            yield begin, index, index
             begin = index + 1
     yield begin, len(shown), None
-
-
-def _digest(message: Message) -> bytes:
-    """Return the identity of a message within this process: 16 bytes instead of its text."""
-    return hashlib.blake2b(repr(message).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _microseconds(began: datetime, ended: datetime) -> int:

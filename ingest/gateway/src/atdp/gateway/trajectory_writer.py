@@ -2,7 +2,8 @@
 
 A call returns when its events are acknowledged. An event that was made has its `seq` and must get
 into the log, or the sequence has a hole. Therefore an event that Kafka did not acknowledge stays
-with the trajectory and is sent first, marked as redelivery, when the trajectory is written next.
+with the trajectory and is sent first, marked as redelivery, when the trajectory is written next,
+whoever writes then; it is signed with the key of the call that made it.
 Events are made on a copy of the live state, which takes its place once all of them are made, so a
 call that cannot be put into events changes nothing. An event that Kafka will never take, because it
 is too large, is replaced by a `gap` event that names its seq and the cause.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from atdp.gateway.emitter import Emitter
+from atdp.gateway.emitter import Emitter, MadeEvent
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
 from atdp.gateway.event_log import AppendResult, LogPosition
 from atdp.gateway.metrics import GatewayMetrics
@@ -54,14 +55,14 @@ class _Writer:
     live: LiveTrajectory
     started: bool
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    unacknowledged: list[Event] = field(default_factory=list)
+    unacknowledged: list[MadeEvent] = field(default_factory=list)
     unreported: int = 0
     """Acknowledged events that no answer has counted yet."""
     used_at: float = 0.0
 
     def waits_for(self, event_id: str) -> bool:
         """Return whether the event is made and not acknowledged yet."""
-        return any(event.event_id == event_id for event in self.unacknowledged)
+        return any(each.event.event_id == event_id for each in self.unacknowledged)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,13 +97,20 @@ class TrajectoryRecorder:
         """Producers that were forgotten before the log acknowledged their start."""
 
     async def record(
-        self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy"
+        self,
+        row: SessionRow,
+        key: SigningKey,
+        make: Make,
+        *,
+        source: str = "proxy",
+        frame_key: SigningKey | None = None,
     ) -> int:
         """Record the events that `make` gives, after those that are still owed.
 
-        Returns the number of events acknowledged since the last call that returned. Events of calls
-        that were answered 503 count when their trajectory is answered next, so that the numbers add
-        up to the log.
+        They are signed with `key`, and the start and gaps, which the recorder itself makes, with
+        `frame_key`; None: with `key` as well. Returns the number of events acknowledged since the
+        last call that returned. Events of calls that were answered 503 count when their trajectory
+        is answered next, so that the numbers add up to the log.
 
         Raises:
             HttpProblem: 503 when Kafka did not acknowledge an event (it is kept and sent with the
@@ -113,34 +121,35 @@ class TrajectoryRecorder:
         async with writer.lock:
             owed = list(writer.unacknowledged)
             live = writer.live.copy()
-            events = [*owed, *self._start(writer, live, row), *make(live)]
+            frame = frame_key or key
+            start = [MadeEvent(each, frame) for each in self._start(writer, live, row)]
+            events = [*owed, *start, *(MadeEvent(each, key) for each in make(live))]
             writer.live = live
-            maybe_there: set[str] = {event.event_id for event in owed}
+            maybe_there: set[str] = {each.event.event_id for each in owed}
             if self._start_tried(row):
                 maybe_there.add(row.started_event_id)
             if row.end_event_id is not None:
                 maybe_there.add(row.end_event_id)
             try:
-                results = await self._emitter.emit(
-                    events, key, redelivered=maybe_there, source=source
-                )
+                results = await self._emitter.emit(events, redelivered=maybe_there, source=source)
             except BaseException:
                 # A cancelled call, for example: its events are numbered and perhaps in the log.
                 writer.unacknowledged = events
                 raise
-            self._keep_unacknowledged(writer, row, events, results)
+            writer.unacknowledged = _still_owed(events, results, frame)
+            self._note_acknowledged(writer, row, events, results)
             _raise_failure(results)
             reported, writer.unreported = writer.unreported, 0
             return reported
 
-    def owes(self, row: SessionRow, body: Body) -> bool:
-        """Return whether an event with this body waits to be sent again.
+    def owes(self, row: SessionRow, body: Body, key: SigningKey) -> bool:
+        """Return whether an event with this body, made with this key, waits to be sent again.
 
         A retried request must then not make a second one.
         """
         writer = self._writers.get(_key(row))
         return writer is not None and any(
-            _same(event.body, body) for event in writer.unacknowledged
+            each.key == key and _same(each.event.body, body) for each in writer.unacknowledged
         )
 
     def is_busy(self, row: SessionRow) -> bool:
@@ -155,24 +164,18 @@ class TrajectoryRecorder:
             writer.live.builder.lose()
         self._metrics.live_trajectories.set(len(self._writers))
 
-    def _keep_unacknowledged(
+    def _note_acknowledged(
         self,
         writer: _Writer,
         row: SessionRow,
-        events: Sequence[Event],
+        events: Sequence[MadeEvent],
         results: Sequence[AppendResult],
     ) -> None:
-        """Keep the events to send again, and note what is acknowledged."""
         if any(isinstance(result, EventRejected) for result in results):
             writer.live.builder.lose()
-        for event, result in zip(events, results, strict=True):
+        for made, result in zip(events, results, strict=True):
             if isinstance(result, LogPosition):
-                writer.live.builder.keep(event)
-        writer.unacknowledged = [
-            _in_place_of(event, result.code) if isinstance(result, EventRejected) else event
-            for event, result in zip(events, results, strict=True)
-            if not isinstance(result, LogPosition) and not _is_refused_gap(event, result)
-        ]
+                writer.live.builder.keep(made.event)
         if not writer.started and not writer.waits_for(row.started_event_id):
             self._store.set_started(row)
             writer.started = True
@@ -265,6 +268,19 @@ def _raise_failure(results: Sequence[AppendResult]) -> None:
         if isinstance(result, EventRejected):
             status = 413 if result.code == "event_too_large" else 422
             raise HttpProblem(status, result.code, f"this call cannot be recorded: {result}")
+
+
+def _still_owed(
+    events: Sequence[MadeEvent], results: Sequence[AppendResult], frame_key: SigningKey
+) -> list[MadeEvent]:
+    """Return the events to send again; a gap takes the place of one that was refused."""
+    return [
+        MadeEvent(_in_place_of(made.event, result.code), frame_key)
+        if isinstance(result, EventRejected)
+        else made
+        for made, result in zip(events, results, strict=True)
+        if not isinstance(result, LogPosition) and not _is_refused_gap(made.event, result)
+    ]
 
 
 def _is_refused_gap(event: Event, result: AppendResult) -> bool:

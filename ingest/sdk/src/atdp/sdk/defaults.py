@@ -4,24 +4,51 @@
 because a program that records nothing must not go unnoticed.
 """
 
-from typing import Any, Unpack
+from typing import Unpack, cast
 
-from atdp.schemas import EventId
+from atdp.schemas import EventId, FeedbackType
+from atdp.sdk.content_rules import content_rules_of, process_rules
 from atdp.sdk.delivery_report import FlushReport
-from atdp.sdk.envelope import RewardFields
+from atdp.sdk.environment import options_from_environment
 from atdp.sdk.errors import ConfigurationError
+from atdp.sdk.judgements import (
+    FeedbackById,
+    FeedbackFields,
+    JudgedTrajectory,
+    RewardById,
+    RewardFields,
+)
 from atdp.sdk.recorder import Recorder
+from atdp.sdk.recorder_options import RecorderOptions, TrajectoryOptions, refuse_unknown
+from atdp.sdk.recorder_stats import RecorderStats
+from atdp.sdk.senders.port import Sender
 from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
 _recorders: list[Recorder] = []
 
 
-def init(**options: Any) -> Recorder:
-    """Make the process's recorder; the options are those of `Recorder`.
+class InitOptions(RecorderOptions, total=False):
+    """The arguments of `init`; all are optional."""
 
-    An earlier recorder stays open until it is closed.
+    tenant: str | None
+    """The tenant that owns the events; default `$ATDP_TENANT`."""
+    sender: Sender | None
+    """The way of the events; default: to `$ATDP_GATEWAY_URL` or to `$ATDP_KAFKA_BOOTSTRAP`."""
+
+
+def init(**options: Unpack[InitOptions]) -> Recorder:
+    """Make the process's recorder; options that are not given come from the environment.
+
+    `capture` and `redact` hold for every recorder of the process from now on, also after a second
+    call. An earlier recorder stays open until it is closed.
+
+    Raises:
+        ConfigurationError: an option is missing or cannot work; the message says what to set.
     """
-    recorder = Recorder(**options)
+    refuse_unknown(options, InitOptions)
+    rules = content_rules_of(options.pop("capture", None), options.pop("redact", None))
+    recorder = Recorder(**options_from_environment(options))
+    process_rules.add(rules)
     _recorders.append(recorder)
     return recorder
 
@@ -33,38 +60,58 @@ def default_recorder() -> Recorder:
         ConfigurationError: there is none.
     """
     if not _recorders:
-        raise ConfigurationError("no recorder yet: call atdp.sdk.init(tenant=…, sender=…) first")
+        raise ConfigurationError("no recorder yet: call atdp.sdk.init() first")
     return _recorders[-1]
 
 
-def trajectory(**options: Any) -> Trajectory:
+def trajectory(**options: Unpack[TrajectoryOptions]) -> Trajectory:
     """Return a new trajectory of the process's recorder; see `Recorder.trajectory`."""
     return default_recorder().trajectory(**options)
 
 
-def emit_reward(
-    value: float | None = None,
-    *,
-    trajectory_id: str | None = None,
-    attempt: int = 0,
-    **fields: Unpack[RewardFields],
+def reward(
+    value: float | None = None, *, trajectory_id: str | None = None, **fields: Unpack[RewardById]
 ) -> EventId:
     """Reward the trajectory of that id, at any time; without an id, the ambient one.
 
     Raises:
         ConfigurationError: there is no recorder, or no id and no ambient trajectory.
     """
-    if trajectory_id is not None:
-        return default_recorder().emit_reward(trajectory_id, value, attempt=attempt, **fields)
-    ambient = current_trajectory()
-    if ambient is None:
-        raise ConfigurationError(
-            "emit_reward: no trajectory is running here; "
-            "pass trajectory_id= (Trajectory.trajectory_id)"
-        )
-    return ambient.reward(value, **fields)
+    if trajectory_id is None:
+        return _ambient("reward", fields).reward(value, **cast("RewardFields", fields))
+    return default_recorder().reward(value, trajectory_id=trajectory_id, **fields)
+
+
+def feedback(
+    kind: FeedbackType, *, trajectory_id: str | None = None, **fields: Unpack[FeedbackById]
+) -> EventId:
+    """Record feedback on the trajectory of that id, at any time; without an id, the ambient one.
+
+    Raises:
+        ConfigurationError: there is no recorder, or no id and no ambient trajectory.
+    """
+    if trajectory_id is None:
+        return _ambient("feedback", fields).feedback(kind, **cast("FeedbackFields", fields))
+    return default_recorder().feedback(kind, trajectory_id=trajectory_id, **fields)
 
 
 def flush(timeout_s: float = 10.0) -> FlushReport:
     """Wait for delivery and return the fate of each event; see `Recorder.flush`."""
     return default_recorder().flush(timeout_s)
+
+
+def stats() -> RecorderStats:
+    """Return the counts of the process's recorder; see `Recorder.stats`."""
+    return default_recorder().stats()
+
+
+def _ambient(function: str, fields: RewardById | FeedbackById) -> Trajectory:
+    if by_id := sorted(fields.keys() & JudgedTrajectory.__annotations__.keys()):
+        raise ConfigurationError(f"{function}: pass trajectory_id= together with {by_id[0]}=")
+    ambient = current_trajectory()
+    if ambient is None:
+        raise ConfigurationError(
+            f"{function}: no trajectory is running here; "
+            "pass trajectory_id= (Trajectory.trajectory_id)"
+        )
+    return ambient

@@ -132,6 +132,8 @@ class DeliveryLedger:
         self._accepted: deque[tuple[EventId, int]] = deque(maxlen=REMEMBERED + 1)
         self._delivered: deque[int] = deque(maxlen=REMEMBERED + 1)
         self._lost: dict[EventId, Fate] = {}
+        self.last_errors: dict[str, str] = {}
+        """The newest reason by code; see `RecorderStats`."""
         self._reasons_emitting: Counter[str] = Counter()
         self._reasons_shipping: Counter[str] = Counter()
         self._logged: set[str] = set()
@@ -171,6 +173,7 @@ class DeliveryLedger:
     def lose_bytes(self, count: int) -> None:
         """Count bytes of a spool that cannot be read any more."""
         self.damaged_bytes += count
+        self.last_errors["spool"] = f"{count} bytes could not be read back"
         self.warn_once(
             "a part of the spool is damaged",
             f"{count} bytes could not be read back; those still there are kept in *.damaged",
@@ -200,6 +203,7 @@ class DeliveryLedger:
     def _lose(self, event_id: EventId, fate: Fate, reason: str, reasons: Counter[str]) -> None:
         counted = _INDEX.sub("[*]", reason)
         reasons[counted if counted in reasons or len(reasons) < MAX_REASONS else OTHER_REASONS] += 1
+        self.last_errors[fate] = reason
         self._lost[event_id] = fate
         if len(self._lost) > REMEMBERED:
             self._lost.pop(next(iter(self._lost)), None)

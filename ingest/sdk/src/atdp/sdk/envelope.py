@@ -1,7 +1,7 @@
-"""The envelope fields that a host may give for an event, and the making of rewards and failures."""
+"""The envelope fields that a host may give for an event, and the making of failures."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypedDict
 
 from atdp.schemas import (
@@ -9,9 +9,7 @@ from atdp.schemas import (
     Error,
     Governance,
     Link,
-    Reward,
     Status,
-    TargetKind,
     Usage,
     Versions,
 )
@@ -45,27 +43,6 @@ class Extras(TypedDict, total=False):
     ext: Mapping[str, Any] | None
     governance: Governance | None
     step: int
-
-
-class RewardFields(TypedDict, total=False):
-    """The fields of a reward beside its value; see `Reward`."""
-
-    critique: str | None
-    label: str | None
-    scale: str | None
-    range_min: float | None
-    range_max: float | None
-    dimension: str
-    source_name: str
-    evaluator_version: str | None
-    target_event_id: str | None
-    target_step: int | None
-    token_start: int | None
-    token_end: int | None
-    compared_to: str | None
-    observed_at: datetime | None
-    observed_at_nanos: int | None
-    supersedes: str | None
 
 
 def envelope_fields(given: Extras) -> dict[str, Any]:
@@ -109,30 +86,6 @@ def refuse_unknown_fields(given: Mapping[str, Any], known: type) -> None:
     """
     if unknown := given.keys() - known.__annotations__.keys():
         raise UnknownField(f"{known.__name__} has no field {', '.join(sorted(unknown))}")
-
-
-def make_reward(value: float | None, fields: RewardFields) -> Reward:
-    """Return a reward for the event or the step that `fields` name, else for the trajectory.
-
-    Raises:
-        ValueError: there is neither a value nor a critique.
-        UnknownField: no reward has one of the fields.
-    """
-    refuse_unknown_fields(fields, RewardFields)
-    if value is None and not fields.get("critique"):
-        raise ValueError("a reward needs a value, a critique, or both")
-    given: dict[str, Any] = {"source_name": "agent", "observed_at": datetime.now(UTC), **fields}
-    return Reward(
-        target_kind=_target_kind(fields.get("target_event_id"), fields.get("target_step")),
-        value=None if value is None else float(value),
-        **given,
-    )
-
-
-def _target_kind(target_event_id: str | None, target_step: int | None) -> TargetKind:
-    if target_event_id is not None:
-        return "event"
-    return "trajectory" if target_step is None else "step"
 
 
 def failure_of(error: BaseException) -> Error:

@@ -22,6 +22,10 @@ class UnknownField(SdkError):
     """A method was given fields that no event has; the message names them."""
 
 
+class RedactionFailed(SdkError):
+    """A function of `redact` failed, so nothing of the event is written; names no value."""
+
+
 class SpoolError(SdkError):
     """The spool's files could not be used; the message names the path."""
 

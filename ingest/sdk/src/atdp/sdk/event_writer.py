@@ -35,6 +35,7 @@ from atdp.schemas import (
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.envelope import Extras, are_plain, envelope_fields
+from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.event_intake import OfferedEvent, event_record, record_id_of
 from atdp.sdk.lost_numbers import LostNumbers
 from atdp.sdk.record_framing import SpoolRecord
@@ -45,6 +46,8 @@ REFUSED = "refused"
 """Code of a gap: the receiver will never take the events, which are too large, for example."""
 NOT_RECORDABLE = "not_recordable"
 """Code of a gap in place of an event that could not be made or encoded."""
+REDACTION_FAILED = "redaction_failed"
+"""Code of a gap in place of an event whose content a function of `redact` failed to change."""
 
 _writer_numbers = itertools.count()
 
@@ -267,11 +270,12 @@ class _WrittenEvent:
 
     def substitute(self, error: Exception) -> Event:
         seq = self._writer.take_seq() if self.seq < 0 else self.seq
-        number = None
+        failed = isinstance(error, RedactionFailed)
+        number = seq if failed or self._adds_messages else None
         if self._adds_messages:
             self._keep_shown()
-            number = seq
-        gap = Gap(code=NOT_RECORDABLE, detail=cause_of(error), from_seq=number, to_seq=number)
+        code = REDACTION_FAILED if failed else NOT_RECORDABLE
+        gap = Gap(code=code, detail=cause_of(error), from_seq=number, to_seq=number)
         return self._writer.gap_event(new_event_id(), seq, self.at_us, gap)
 
     def settle(self, event: NumberedEvent, *, landed: bool) -> None:

@@ -55,6 +55,7 @@ class InFlight:
             self._sent.append(stored)
             self._position = stored.end
         self._position = batch.next_position
+        self.advance()  # over records that were settled before: no receipt comes for them
 
     def settle(self, start: int) -> None:
         """Note that the record at `start` need not be sent again."""

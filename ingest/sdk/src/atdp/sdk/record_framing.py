@@ -1,23 +1,28 @@
-"""The form of one record in a spool file.
+"""The form of one record in a segment file.
 
-A frame is `length | crc | flags | record id | key length | skipped length | key | skipped | value`,
-little-endian. The CRC covers everything after itself, so a tail that a crash tore off, or zeros
-that a file system left there, is never taken for a record. A frame holds all that a sender needs
-but the signature, so nothing has to be decoded to send a record again. Nothing is written into the
-skipped part, where earlier versions kept headers.
+A frame is `nonce | crc | length | flags | record id | key length | key | value`, little-endian. The
+nonce is the same in all frames of a segment and in no other segment. It is written last and so
+commits the frame. A reader that has lost its place looks for the next nonce. The checksum covers
+everything behind itself and begins with the frame's position in the spool. So a frame that was
+written in part, or that is part of a value, is never taken for a record.
+
+A frame holds all that a sender needs but the signature, so nothing has to be decoded to send a
+record again.
 """
 
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import Protocol
 
-_FRAME = struct.Struct("<II")  # body length in bytes, CRC-32 of the body
-_LENGTH = struct.Struct("<I")
-_BODY = struct.Struct("<B16sHH")  # flags, record id, key length, skipped length
-PREFIX_BYTES = _FRAME.size
-MAX_BODY_BYTES = 256 * 1024 * 1024
-"""A longer length can only be damage: no broker takes such a record."""
+_COMMIT = struct.Struct("<8sI")  # nonce, CRC-32 of what follows
+_CRC = struct.Struct("<I")
+_FIXED = struct.Struct("<IB16sH")  # bytes of the whole frame, flags, record id, key length
+NONCE_BYTES = 8
+FRAME_BYTES = _COMMIT.size + _FIXED.size
+"""Bytes of a frame beside its key and its value."""
 REDELIVERY = 0x01  # the record may have been sent before
+_POSITION_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,81 +35,89 @@ class SpoolRecord:
     redelivery: bool = False  # may have been sent before; the audit says so
 
 
-def encode_frame(record: SpoolRecord) -> bytes:
-    """Return the frame of `record`.
+class Framing(Protocol):
+    """The form of the records in one segment.
 
-    Raises:
-        struct.error: the key is too long for its field of a frame.
+    Offsets count from the beginning of a buffer, which lies at `position` in the spool.
     """
-    fixed = _BODY.pack(REDELIVERY if record.redelivery else 0, record.record_id, len(record.key), 0)
-    body = b"".join((fixed, record.key, record.value))
-    return _FRAME.pack(len(body), zlib.crc32(body)) + body
+
+    def decode(self, buffer: bytes, offset: int, position: int) -> tuple[SpoolRecord, int] | None:
+        """Return the record at `offset` and the offset behind it.
+
+        None means that the bytes there are not one whole, intact frame.
+        """
+
+    def frame_bytes(self, buffer: bytes) -> int | None:
+        """Return the length that a frame at the beginning of the buffer claims.
+
+        None means that no frame can begin so.
+        """
+
+    def behind_damage(self, buffer: bytes, position: int) -> int | None:
+        """Return the offset of the next intact frame behind damage at the beginning of the buffer.
+
+        None means that there is none.
+        """
 
 
-def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[SpoolRecord, int] | None:
-    """Return the record at `offset` and the offset after it.
+@dataclass(frozen=True, slots=True)
+class NonceFraming:
+    """The frames of a segment with this nonce."""
 
-    None means that the bytes there are not one whole, intact frame.
-    """
-    view = memoryview(buffer)
-    start = offset + PREFIX_BYTES
-    if start > len(view):
-        return None
-    length, crc = _FRAME.unpack_from(view, offset)
-    end = start + length
-    if length < _BODY.size or end > len(view) or zlib.crc32(view[start:end]) != crc:
-        return None
-    flags, record_id, key_length, skipped_length = _BODY.unpack_from(view, start)
-    key_at = start + _BODY.size
-    skipped_at = key_at + key_length
-    value_at = skipped_at + skipped_length
-    record = SpoolRecord(
-        record_id=record_id,
-        key=bytes(view[key_at:skipped_at]),
-        value=bytes(view[value_at:end]),
-        redelivery=bool(flags & REDELIVERY),
-    )
-    return record, end
+    nonce: bytes
 
+    def head(self, record: SpoolRecord, position: int) -> bytes:
+        """Return what stands between the nonce and the value in the frame of `record`.
 
-def body_length(prefix: bytes) -> int | None:
-    """Return the length in bytes of the body behind `prefix`; None when no frame can begin so."""
-    if len(prefix) < PREFIX_BYTES:
-        return None
-    length: int = _FRAME.unpack_from(prefix)[0]
-    return length if _BODY.size <= length <= MAX_BODY_BYTES else None
+        The frame begins at `position`.
 
+        Raises:
+            struct.error: the key is too long for its field of a frame.
+        """
+        key, value = record.key, record.value
+        fixed = _FIXED.pack(
+            FRAME_BYTES + len(key) + len(value),
+            REDELIVERY if record.redelivery else 0,
+            record.record_id,
+            len(key),
+        )
+        rest = fixed + key
+        crc = zlib.crc32(value, zlib.crc32(rest, position & _POSITION_BITS))
+        return _CRC.pack(crc) + rest
 
-def behind_damage(buffer: bytes) -> int | None:
-    """Return the place to go on reading when no intact frame begins at 0.
-
-    It is the next intact frame that the lengths of the frames lead to, or the end of the buffer.
-    None means that they lead to neither. Only lengths are followed, because bytes that look like a
-    frame may be part of a value.
-    """
-    at = 0
-    while (length := body_length(buffer[at : at + PREFIX_BYTES])) is not None:
-        at += PREFIX_BYTES + length
-        if at > len(buffer):
+    def decode(self, buffer: bytes, offset: int, position: int) -> tuple[SpoolRecord, int] | None:
+        """Return the record at `offset`; see Framing."""
+        fixed_at = offset + _COMMIT.size
+        key_at = offset + FRAME_BYTES
+        if key_at > len(buffer):
             return None
-        if at == len(buffer) or decode_frame(buffer, at) is not None:
-            return at
-    return None
+        nonce, crc = _COMMIT.unpack_from(buffer, offset)
+        length, flags, record_id, key_length = _FIXED.unpack_from(buffer, fixed_at)
+        value_at, end = key_at + key_length, offset + length
+        if nonce != self.nonce or value_at > end or end > len(buffer):
+            return None
+        seed = (position + offset) & _POSITION_BITS
+        if zlib.crc32(memoryview(buffer)[fixed_at:end], seed) != crc:
+            return None
+        record = SpoolRecord(
+            record_id=record_id,
+            key=buffer[key_at:value_at],
+            value=buffer[value_at:end],
+            redelivery=bool(flags & REDELIVERY),
+        )
+        return record, end
 
+    def frame_bytes(self, buffer: bytes) -> int | None:
+        """Return the length of a frame at the beginning of the buffer; see Framing."""
+        if len(buffer) < FRAME_BYTES or not buffer.startswith(self.nonce):
+            return None
+        length: int = _FIXED.unpack_from(buffer, _COMMIT.size)[0]
+        return length if length >= FRAME_BYTES else None
 
-def holds_frame(buffer: bytes) -> bool:
-    """Return whether an intact frame begins anywhere behind the first byte.
-
-    The bytes are then more than one frame that was torn off.
-    """
-    last = len(buffer) - PREFIX_BYTES - _BODY.size
-    for at in range(1, last + 1):
-        (length,) = _LENGTH.unpack_from(buffer, at)
-        # Three cheap checks come first: the checksum of every possible length would take minutes.
-        if (
-            _BODY.size <= length <= len(buffer) - at - PREFIX_BYTES
-            and buffer[at + PREFIX_BYTES] <= REDELIVERY
-            and decode_frame(buffer, at) is not None
-        ):
-            return True
-    return False
+    def behind_damage(self, buffer: bytes, position: int) -> int | None:
+        """Return the next intact frame, which begins with the nonce; see Framing."""
+        at = 0
+        while (at := buffer.find(self.nonce, at + 1)) >= 0:
+            if self.decode(buffer, at, position) is not None:
+                return at
+        return None

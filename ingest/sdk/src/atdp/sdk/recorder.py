@@ -12,12 +12,14 @@ numbers of its own; the parent's stay untouched.
 import atexit
 import time
 import uuid
-from datetime import UTC, datetime
-from typing import Unpack
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from atdp.schemas import (
+    Body,
     Event,
     EventId,
+    FeedbackType,
     PromptMemory,
     SchemaError,
     Source,
@@ -28,12 +30,21 @@ from atdp.schemas import (
     new_event_id,
 )
 from atdp.sdk.causes import cause_of
+from atdp.sdk.content_filter import ContentFilter
+from atdp.sdk.content_rules import RecorderRules, content_rules_of
+from atdp.sdk.content_texts import RECORDED_BY_REDACT, redact_is_running
 from atdp.sdk.delivery_report import DeliveryLedger, FlushReport
-from atdp.sdk.envelope import RewardFields, make_reward
-from atdp.sdk.errors import SpoolError
+from atdp.sdk.errors import RedactionFailed, SpoolError
 from atdp.sdk.event_intake import EventIntake, OfferedEvent, SingleEvent
 from atdp.sdk.event_writer import EventWriter
 from atdp.sdk.forks import renew_after_fork
+from atdp.sdk.judgements import (
+    FeedbackById,
+    LateJudgement,
+    RewardById,
+    make_feedback,
+    make_reward,
+)
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.recorder_options import (
     RecorderOptions,
@@ -46,6 +57,7 @@ from atdp.sdk.recorder_options import (
     spool_settings_of,
     tenant_of,
 )
+from atdp.sdk.recorder_stats import RecorderStats, ShipperState
 from atdp.sdk.senders.port import Sender
 from atdp.sdk.shipper import Shipper
 from atdp.sdk.spool import Spool
@@ -88,6 +100,9 @@ class Recorder:
         self.source = options.get("source") or Source(format="sdk")
         self.versions = options.get("versions")
         self.governance = options.get("governance")
+        self.content = RecorderRules(
+            content_rules_of(options.get("capture"), options.get("redact"))
+        )
         refuse_unusable(self._defaults())
         self.prompts = PromptMemory(options.get("control_tokens") or {})
         self._settings = spool_settings_of(options)
@@ -132,45 +147,59 @@ class Recorder:
             redelivery: the event may have been emitted before under the same id; the audit says so.
                 With or without this mark, an event id lands in the lake once.
         """
-        return self.take(SingleEvent(event.event_id, lambda: event, redelivery))
+        return self._take_single(event.event_id, lambda: event, redelivery=redelivery)
 
-    def emit_reward(
+    def reward(
         self,
-        trajectory_id: str,
         value: float | None = None,
         *,
-        attempt: int = 0,
-        task_id: str | None = None,
-        session_id: str | None = None,
-        **fields: Unpack[RewardFields],
+        trajectory_id: str,
+        **fields: Unpack[RewardById],
     ) -> EventId:
-        """Reward a trajectory (or one of its events or steps) by id.
+        """Reward a trajectory by its id, or one of its events or steps, which `fields` name.
 
         This works at any time and from any process, also long after the trajectory's end.
         """
+        return self._judge(trajectory_id, lambda given: make_reward(value, given), fields)
+
+    def feedback(
+        self, kind: FeedbackType, *, trajectory_id: str, **fields: Unpack[FeedbackById]
+    ) -> EventId:
+        """Record a person's feedback on a trajectory by its id, or on one of its events or steps.
+
+        This works at any time and from any process, as `reward` does.
+        """
+        return self._judge(trajectory_id, lambda given: make_feedback(kind, given), fields)
+
+    def _judge(
+        self,
+        trajectory_id: str,
+        make_body: Callable[[Any], Body],
+        fields: RewardById | FeedbackById,
+    ) -> EventId:
         event_id = new_event_id()
+        late = LateJudgement(
+            event_id,
+            f"{self.producer_id}-{event_id}",
+            self._defaults(),
+            trajectory_id,
+            fields,
+            make_body,
+        )
+        return self._take_single(event_id, late.make)
 
-        def make() -> Event:
-            return Event(
-                event_id=event_id,
-                tenant_id=self.tenant,
-                trajectory_id=TrajectoryId(trajectory_id),
-                attempt=attempt,
-                # A producer of its own numbers this event alone, so nothing has to be remembered.
-                producer_id=f"{self.producer_id}-{event_id}",
-                seq=0,
-                step=fields.get("target_step") or 0,
-                occurred_at=datetime.now(UTC),
-                task_id=task_id,
-                session_id=session_id,
-                agent=self.agent,
-                source=self.source,
-                status="ok",
-                governance=self.governance,
-                body=make_reward(value, fields),
-            )
+    def _take_single(
+        self, event_id: EventId, make: Callable[[], Event], *, redelivery: bool = False
+    ) -> EventId:
+        inside = redact_is_running()
 
-        return self.take(SingleEvent(event_id, make))
+        def filtered() -> Event:
+            if inside:
+                raise RedactionFailed(RECORDED_BY_REDACT)
+            rules = self.content.current
+            return ContentFilter(rules).event(make()) if rules else make()
+
+        return self.take(SingleEvent(event_id, filtered, redelivery))
 
     def take(self, offered: OfferedEvent) -> EventId:
         """Build, encode and spool one event; never raises.
@@ -206,6 +235,26 @@ class Recorder:
             if self._intake.write_owed_gaps():
                 shipper.wait_drained(deadline - time.monotonic())
         return self._ledger.report(0 if shipper is None else shipper.recovering_bytes)
+
+    def stats(self) -> RecorderStats:
+        """Return the present counts; cheap, and waits for nothing, from any thread."""
+        shipper, ledger = self._shipper, self._ledger
+        delivered, refused, accepted = ledger.delivered, ledger.refused, ledger.accepted
+        stopped: ShipperState = "stopped" if self._closed else "not_started"
+        return RecorderStats(
+            emitted=accepted,
+            delivered=delivered,
+            pending=max(0, accepted - delivered - refused),
+            dropped=ledger.dropped,
+            failed=refused + ledger.unencodable,
+            recovered=ledger.recovered,
+            spool_bytes=0 if shipper is None else shipper.pending_bytes,
+            oldest_pending_s=None if shipper is None else shipper.oldest_pending_s,
+            recovering_bytes=0 if shipper is None else shipper.recovering_bytes,
+            damaged_bytes=ledger.damaged_bytes,
+            shipper=stopped if shipper is None else shipper.state,
+            last_errors=dict(ledger.last_errors),
+        )
 
     def close(self, timeout_s: float = 10.0) -> FlushReport:
         """Flush, then stop; what is not delivered stays in the spool for the next process.

@@ -18,10 +18,12 @@ from atdp.schemas import (
     TrajectoryIdentity,
     Versions,
     check,
-    encode,
+    encode_proved,
     new_event_id,
 )
 from atdp.sdk.causes import cause_of
+from atdp.sdk.content_kinds import ContentKind
+from atdp.sdk.content_rules import Redact
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.settings import Durability, OnFull, SpoolSettings
 from atdp.sdk.trajectory_handle import Trajectory
@@ -59,6 +61,13 @@ class RecorderOptions(TypedDict, total=False):
     """Control token ids by tokenizer hash, see `atdp.schemas.control_token_ids`. For generations
     with such a tokenizer, a prompt that continues an earlier generation of its trajectory is
     written as a reference to it. By default, every prompt is written whole."""
+    capture: Mapping[ContentKind, bool] | None
+    """The kinds of content that are written, such as `{"tool_arguments": False}`; a kind that is
+    not named is written. The environment can turn off more, see `CONTENT_KINDS`."""
+    redact: Redact | None
+    """A function that gets every text before it is written, with its place, and returns the text
+    to write, or None to withhold it. Where it raises, nothing of the event is written. The same
+    text has to give the same result."""
     flush_at_exit_s: float
     """Seconds that a normal exit waits for delivery; default 2. The next process sends the events
     that remain."""
@@ -162,8 +171,7 @@ def refuse_unusable(identity: TrajectoryIdentity) -> None:
             governance=identity.governance,
             body=Gap(code="probe"),
         )
-        encode(probe)
-        problem = "; ".join(map(str, check(probe)))
+        problem = "" if encode_proved(probe) else "; ".join(map(str, check(probe)))
     except Exception as error:  # noqa: BLE001 - a value of any type may have been passed in
         problem = cause_of(error)
     if problem:

@@ -23,7 +23,9 @@ from atdp.schemas import EventId
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger
 from atdp.sdk.in_flight import InFlight
+from atdp.sdk.oldest_pending import OldestPending
 from atdp.sdk.record_framing import SpoolRecord
+from atdp.sdk.recorder_stats import ShipperState
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
 
@@ -66,6 +68,7 @@ class Shipper:
         self._watermark_bytes = min(WATERMARK_BYTES, spool_limit_bytes // 4)
         self._last_event_s = 0.0
         self._own = InFlight(spool, adopted=False)
+        self._oldest = OldestPending()
         self._queues = [self._own]
         self._sender = sender
         self._ledger = ledger
@@ -96,6 +99,23 @@ class Shipper:
     def recovering_bytes(self) -> int:
         """Bytes of dead processes' spools that are not delivered yet."""
         return sum(queue.pending_bytes for queue in self._queues if queue.adopted)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of this process's events that are not delivered yet."""
+        return self._own.pending_bytes
+
+    @property
+    def oldest_pending_s(self) -> float | None:
+        """Age of this process's oldest event that is not delivered; see `RecorderStats`."""
+        return self._oldest.age_s(self._own.spool.cursor)
+
+    @property
+    def state(self) -> ShipperState:
+        """The state of the thread."""
+        if not self._thread.is_alive():
+            return "stopped"
+        return "retrying" if self._retry_asked or self._back_off_s else "running"
 
     def wait_drained(self, timeout_s: float) -> bool:
         """Wait until all records taken so far, and those of dead processes, are settled.
@@ -138,6 +158,7 @@ class Shipper:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - the loop survives errors of sender and disk
+                self._ledger.last_errors["sender"] = cause_of(error)
                 self._ledger.warn_once("sending events failed", cause_of(error))
                 self._start_over()
         # The thread ends here. Nobody could act on an error, and nothing may be printed.
@@ -145,6 +166,7 @@ class Shipper:
             self._sender.close(0.0)
 
     def _work(self) -> None:
+        self._oldest.mark(self._own.spool.cursor, self._own.spool.end)
         if time.monotonic() >= self._next_adoption:
             self._adopt_spools()
         submitted = 0 if self._must_wait() else sum(self._submit(queue) for queue in self._queues)
@@ -210,6 +232,7 @@ class Shipper:
             self._submitted_bytes -= len(record.value)
             if receipt.verdict == "retry":
                 self._retry_asked = True
+                self._ledger.last_errors["retry"] = receipt.reason
                 self._ledger.warn_once(
                     "events wait in the spool, the receiver asks to retry", receipt.reason
                 )

@@ -1,10 +1,13 @@
 """The ownership of spool folders.
 
 Below one root every process (and every recorder in it) writes to a folder of its own and holds an
-exclusive `flock` on the file `lock` in it for as long as it lives; the kernel releases the lock
+exclusive `flock` on the file `owner` in it for as long as it lives; the kernel releases the lock
 however the process dies. A folder whose lock can be taken therefore has no living owner, and the
 process that takes the lock adopts the folder's records. Creating, adopting and removing are
 serialised by a lock on the root, so a folder is never seen between its creation and its first lock.
+
+Earlier versions lock the file `lock` and adopt only folders that have it. They could not read the
+segments of this version, and would remove them as an empty spool. This version adopts both.
 
 The locks are the SDK's own, because the SDK depends on `atdp.schemas` alone.
 
@@ -20,10 +23,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from atdp.sdk.damaged_files import damaged_name
 from atdp.sdk.errors import SpoolError
 
 _ROOT_LOCK = ".lock"
-_FOLDER_LOCK = "lock"
+_FOLDER_LOCK = "owner"
+_FIRST_FOLDER_LOCK = "lock"
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -76,13 +81,11 @@ class SpoolFolders:
     def adopt(self) -> list[OwnedFolder]:
         """Return every folder whose owner is gone, now owned by this process; oldest first."""
         with self._serialised():
-            folders = sorted(
-                (entry for entry in self.root.iterdir() if (entry / _FOLDER_LOCK).is_file()),
-                key=lambda entry: entry.stat().st_mtime_ns,
-            )
+            locks = [(path, lock_file(path)) for path in self.root.iterdir()]
+            found = [(path, lock) for path, lock in locks if lock is not None]
             adopted = []
-            for path in folders:
-                lock_fd = os.open(path / _FOLDER_LOCK, _OPEN, 0o600)
+            for path, lock in sorted(found, key=lambda each: each[0].stat().st_mtime_ns):
+                lock_fd = os.open(lock, _OPEN, 0o600)
                 try:
                     fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -99,12 +102,26 @@ class SpoolFolders:
             folder.path.rmdir()
         folder.release()
 
-    def keep_aside(self, folder: OwnedFolder, position: int, damaged: bytes) -> None:
+    def keep_aside(
+        self, folder: OwnedFolder, position: int, nonce: bytes | None, damaged: bytes
+    ) -> None:
         """Keep the damaged bytes of an owned folder's spool in a file beside the folder."""
-        path = self.root / f"{folder.path.name}-{position:016x}.damaged"
+        path = self.root / damaged_name(folder.path.name, position, nonce)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(damaged)
+
+    def is_in_use(self, folder: Path) -> bool:
+        """Return whether a living process owns a folder; nothing is adopted."""
+        lock = lock_file(folder)
+        if lock is None:
+            return False
+        with self._serialised(), lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
 
     @contextlib.contextmanager
     def _serialised(self) -> Iterator[None]:
@@ -119,3 +136,9 @@ class SpoolFolders:
                 fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
             os.close(fd)
+
+
+def lock_file(folder: Path) -> Path | None:
+    """Return the file whose lock proves the ownership of a folder; None: it is no spool folder."""
+    names = (_FOLDER_LOCK, _FIRST_FOLDER_LOCK)
+    return next((path for name in names if (path := folder / name).is_file()), None)

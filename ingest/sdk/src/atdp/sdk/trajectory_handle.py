@@ -20,7 +20,7 @@ from atdp.schemas import (
     EndStatus,
     Error,
     EventId,
-    Feedback,
+    FeedbackType,
     Gap,
     Generation,
     InternalState,
@@ -38,22 +38,23 @@ from atdp.schemas import (
     parsed_json,
 )
 from atdp.sdk.ambient import Ambient
-from atdp.sdk.envelope import (
-    Extras,
-    RewardFields,
-    failure_of,
-    make_reward,
-)
+from atdp.sdk.content_rules import RecorderRules
+from atdp.sdk.envelope import Extras, failure_of
 from atdp.sdk.event_writer import EventTaker, EventWriter
 from atdp.sdk.json_text import content_text, encodable, json_text
+from atdp.sdk.judgements import FeedbackFields, RewardFields, make_feedback, make_reward
 from atdp.sdk.messages import MessageLike, as_message
-from atdp.sdk.observations import ShownContext, Tools, observation_from
+from atdp.sdk.observations import ContextReader, ShownContext, Tools
+from atdp.sdk.trajectory_content import TrajectoryContent
 
 _ambient: "Ambient[Trajectory]" = Ambient("atdp_trajectory")
 
 
 class RecorderPort(EventTaker, Protocol):
     """The recorder as a trajectory uses it."""
+
+    content: RecorderRules
+    """The rules about content."""
 
     @property
     def trajectory(self) -> Callable[..., "Trajectory"]:
@@ -82,6 +83,8 @@ class Trajectory:
         self._recorder = recorder
         self._start_bodies = [started]
         self._writer = EventWriter(recorder, identity)
+        self._context_reader = ContextReader(self._writer.builder)
+        self._content = TrajectoryContent(recorder.content, identity.governance)
         weakref.finalize(self, recorder.retire, self._writer).atexit = False
         self._ended = False
         self._tokens: list[Token[Trajectory | None]] = []
@@ -109,7 +112,8 @@ class Trajectory:
         """Record the start, once; the first event records it too, where this was not called."""
         with contextlib.suppress(IndexError):  # a list's pop is atomic: of two threads, one starts
             body = self._start_bodies.pop()
-            self._writer.write(lambda _: body, {})
+            extras: Extras = {}
+            self._writer.write(self._content.filtered(lambda _: body, extras), extras)
         return self
 
     def observe(
@@ -129,10 +133,9 @@ class Trajectory:
             whole_context: see `messages`.
             **extras: fields of the envelope.
         """
+        shown = ShownContext(messages, tools, whole_context)
         return self._emit(
-            lambda event_id: observation_from(
-                self._writer.builder, ShownContext(messages, tools, whole_context), event_id
-            ),
+            lambda event_id: self._context_reader.observation(self._content.shown(shown), event_id),
             extras,
             adds_messages=True,
         )
@@ -228,9 +231,12 @@ class Trajectory:
         """Reward the trajectory, or the event or step that `fields` name, at any time."""
         return self._emit(lambda _: make_reward(value, fields), {})
 
-    def feedback(self, body: Feedback, **extras: Unpack[Extras]) -> EventId:
-        """Record a person's reaction; also after the end."""
-        return self._emit(lambda _: body, extras)
+    def feedback(self, kind: FeedbackType, **fields: Unpack[FeedbackFields]) -> EventId:
+        """Record a person's feedback on the trajectory, or on the event or step that `fields` name.
+
+        This works also after the end.
+        """
+        return self._emit(lambda _: make_feedback(kind, fields), {})
 
     def annotate(self, body: Annotation, **extras: Unpack[Extras]) -> EventId:
         """Record a label; also after the end."""
@@ -306,7 +312,8 @@ class Trajectory:
         if self._start_bodies:
             self.start()
 
-        return self._writer.write(build, extras, adds_messages=adds_messages)
+        filtered = self._content.filtered(build, extras)
+        return self._writer.write(filtered, extras, adds_messages=adds_messages)
 
 
 def _assistant(message: MessageLike | str) -> Message:

@@ -51,7 +51,7 @@ class KeyStore:
         self.path = path
         self._now_us = now_us or _system_time_us
         self._lock = threading.Lock()
-        self._cache: dict[str, StoredKey | None] = {}
+        self._cache: dict[str, StoredKey] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600, exist_ok=True)
@@ -173,15 +173,15 @@ class KeyStore:
 
     def problem(self, text: str) -> str:
         """Return why `verify` refuses a key, and what to do."""
-        key = ApiKey.parse(text)
+        key, now = ApiKey.parse(text), self._now_us()
         stored = self.get(key.key_id) if key is not None else None
-        if key is not None and stored is not None and stored.public_key is None:
+        if key is not None and stored is not None and stored.end(now) == "outdated":
             return (
                 f"the API key {key.key_id} was made by an earlier version of atdp, whose key "
                 f"store could sign for it; `atdp keys rotate {key.key_id}` makes a new one"
             )
         stored = self._presented(text)
-        end = None if stored is None else stored.end(self._now_us())
+        end = None if stored is None else stored.end(now)
         return f"the API key is {end or 'unknown or wrong'}; `atdp keys create` makes a new one"
 
     def note_use(self, principal: Principal) -> None:
@@ -206,10 +206,11 @@ class KeyStore:
             if key_id in self._cache:
                 return self._cache[key_id]
             rows = self._select("WHERE k.key_id = ?", key_id)
+            if not rows:
+                return None  # not kept: anybody may name any key, of any length
             if len(self._cache) >= _CACHED_KEYS:
                 self._cache.clear()
-            stored = self._cache[key_id] = rows[0] if rows else None
-            return stored
+            return self._cache.setdefault(key_id, rows[0])
 
     def revoke(self, key_id: str) -> bool:
         """Revoke a key and the session keys under it; False when there is no such key."""

@@ -32,12 +32,11 @@ class StoredKey:
 
     def end(self, now_us: int) -> KeyEnd | None:
         """Return why the key is of no use now; None when it is valid."""
-        if self.public_key is None:
-            return "outdated"
         if self.revoked:
             return "revoked"
-        expired = self.expires_at_us is not None and self.expires_at_us <= now_us
-        return "expired" if expired else None
+        if self.expires_at_us is not None and self.expires_at_us <= now_us:
+            return "expired"
+        return "outdated" if self.public_key is None else None
 
     def valid_at(self, time_us: int) -> bool:
         """Return whether the key was neither revoked nor expired at that time."""

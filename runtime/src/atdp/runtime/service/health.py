@@ -4,17 +4,35 @@
 work, and `/metrics` gives the Prometheus registry. Both health answers list the failing checks by
 name, and alarms: what a person has to look at although the process works. A check never shows event
 data.
+
+Anybody on the machine can connect to the server. So it reads the head of one request on each
+connection, within the bounds of all servers of the platform, and has a bounded number of
+connections.
 """
 
 import json
+import logging
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
+from atdp.runtime.service.connection_bounds import (
+    ARRIVAL_S,
+    MAX_CONNECTIONS,
+    MAX_HEADER_BYTES,
+)
 from atdp.runtime.service.logs import describe_error
+
+_log = logging.getLogger("atdp.service")
+_END_OF_HEAD: Final = b"\r\n\r\n"
 
 Check = Callable[[], str | None]
 """Returns None when all is well, else one sentence that says what is wrong."""
@@ -86,6 +104,10 @@ class HealthServer:
 
     def __init__(self, health: Health, port: int = 0) -> None:
         class Handler(BaseHTTPRequestHandler):
+            def setup(self) -> None:
+                super().setup()
+                self.rfile = BytesIO(_head(self.connection))
+
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
@@ -110,8 +132,7 @@ class HealthServer:
             def log_message(self, *_args: object) -> None:
                 return
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _BoundedServer(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.2,), name="health", daemon=True
         )
@@ -127,6 +148,57 @@ class HealthServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _BoundedServer(ThreadingHTTPServer):
+    """Has at most `MAX_CONNECTIONS` threads, and closes a further connection at once."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, *_: object) -> None:
+        """Log an error; a client that went away is none."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            _log.error("a request about health failed", exc_info=error)
+
+
+def _head(connection: socket.socket) -> bytes:
+    """Return request line and headers; empty when they do not come, or are too long."""
+    head, until_s = bytearray(), time.monotonic() + ARRIVAL_S
+    while _END_OF_HEAD not in head:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0 or len(head) > MAX_HEADER_BYTES:
+            return b""
+        connection.settimeout(left_s)
+        try:
+            part = connection.recv(MAX_HEADER_BYTES)
+        except OSError:
+            return b""
+        if not part:
+            return b""
+        head += part
+    connection.settimeout(ARRIVAL_S)  # for the answer
+    return bytes(head)
 
 
 def _failing(checks: dict[str, Check]) -> dict[str, str]:

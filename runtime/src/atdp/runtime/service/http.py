@@ -15,9 +15,10 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from atdp.runtime.errors import SettingsError
+from atdp.runtime.service.connection_bounds import MAX_CONNECTIONS
 from atdp.runtime.service.health import Health
 from atdp.runtime.service.process import Service
-from atdp.runtime.service.request_limits import MAX_CONNECTIONS, LimitedRequests
+from atdp.runtime.service.request_limits import LimitedRequests
 from atdp.runtime.service.unread_bodies import reading_whole_requests
 
 _log = logging.getLogger("atdp.service")

@@ -9,15 +9,11 @@ not count. Between two requests, uvicorn's own limit holds.
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-ARRIVAL_S: Final = 60.0
-"""Seconds for a whole request. 32 MiB arrive within them at 0.6 MB/s."""
-MAX_HEADER_BYTES: Final = 64 * 1024
-MAX_CONNECTIONS: Final = 1_000
-"""Open connections; a request on a further one is answered 503."""
+from atdp.runtime.service.connection_bounds import ARRIVAL_S, MAX_HEADER_BYTES
 
 _log = logging.getLogger("atdp.service")
 
@@ -35,9 +31,13 @@ class LimitedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # cho
 
     def data_received(self, data: bytes) -> None:
         """Take in a part of a request."""
+        request, body_bytes = self.cycle, self._body_bytes()
         super().data_received(data)
+        # Everything else are headers: of this request, of one that follows while this one is
+        # answered, or behind the last chunk of a body.
+        got_on = self.cycle is not request or self._body_bytes() > body_bytes
+        self._header_bytes = 0 if got_on else self._header_bytes + len(data)
         headers_wanted = self.cycle is None or self.cycle.response_complete
-        self._header_bytes = self._header_bytes + len(data) if headers_wanted else 0
         if self._header_bytes > MAX_HEADER_BYTES:
             self._end("its headers are too long")
         elif headers_wanted or self.cycle.more_body:
@@ -49,6 +49,10 @@ class LimitedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # cho
         """Stop waiting."""
         self._rest()
         super().connection_lost(exc)
+
+    def _body_bytes(self) -> int:
+        """Return the bytes of the body that the application has not taken yet."""
+        return 0 if self.cycle is None else len(self.cycle.body)
 
     def _watch(self) -> None:
         if self._timer is None:

@@ -182,6 +182,7 @@ class KafkaBroker:
     def is_ready(self) -> bool:
         """Return True when a client gets an answer from the broker now."""
         if not is_listening(self.port):
+            self._client = None  # it would connect again, to whoever listens there next
             return False
         if self._client is None:  # kept, because it is used every second and has five threads
             self._client = quiet_client(self.bootstrap, **(self._administrator or {}))

@@ -1,6 +1,5 @@
 """`atdp import`: recorded trajectories in other formats, on the same path as live events."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atdp.stack.cli.callers import refuse_empty_key
+from atdp.stack.cli.home_recorder import home_recorder
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
 if TYPE_CHECKING:
     from atdp.adapters import ImportReport
-    from atdp.runtime import Home
-    from atdp.sdk import Recorder
 
 Progress = Callable[["ImportReport"], None]
 _SHOWN_FAILURES = 10
@@ -63,7 +60,7 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
             options = ImportOptions(dry_run=True, progress=progress)
             report = run_import(file_format, paths, tenant, None, options)
         else:
-            recorder = _recorder(Home.from_env(), tenant)
+            recorder = home_recorder(Home.from_env(), tenant, "import")
             try:
                 options = ImportOptions(progress=progress, flush_timeout_s=timeout)
                 report = run_import(file_format, paths, tenant, recorder, options)
@@ -75,58 +72,6 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
         print_record(_as_json(report), form)
     if not report.ok:
         raise typer.Exit(1)
-
-
-def _recorder(home: "Home", tenant: str) -> "Recorder":
-    from atdp.runtime import KafkaSettings, KeyStoreError
-    from atdp.sdk import KafkaSender, Recorder
-
-    settings = KafkaSettings.from_env(home, os.environ)
-    api_key = os.environ.get("ATDP_API_KEY")
-    if not api_key:
-        refuse_empty_key()
-        if not home.recorder_key_file.exists():
-            raise KeyStoreError(
-                "There is no API key: "
-                f"ATDP_API_KEY is not set and {home.root} has no recorder's key yet. "
-                "`atdp up` makes one; `atdp keys create` makes one for a tenant."
-            )
-        api_key = home.recorder_key_file.read_text("utf-8").strip()
-    _check_key(home, api_key, tenant)
-    return Recorder(
-        tenant=tenant,
-        api_key=api_key,
-        sender=KafkaSender(
-            settings.bootstrap,
-            **{name.replace(".", "_"): value for name, value in settings.extra.items()},
-        ),
-        spool_dir=home.spool,
-        on_full="block",
-        block_s=600.0,
-        agent="import",
-    )
-
-
-def _check_key(home: "Home", api_key: str, tenant: str) -> None:
-    """Check that governance will take what the key signs, where this home knows its keys.
-
-    Raises:
-        KeyStoreError: it would quarantine every event.
-    """
-    from atdp.runtime import KeyStore, KeyStoreError
-
-    if not home.keys_db.exists():
-        return
-    with KeyStore(home.keys_db) as keys:
-        principal = keys.verify(api_key)
-        problem = keys.problem(api_key)
-    if principal is None:
-        raise KeyStoreError(f"all events would go to quarantine: {problem}")
-    if not principal.may("emit") or not principal.may_act_for(tenant):
-        raise KeyStoreError(
-            f"the key in ATDP_API_KEY may not send events of {tenant}, so that all of them would "
-            f"go to quarantine; `atdp keys create --tenant {tenant} --role agent` makes one"
-        )
 
 
 def _as_json(report: "ImportReport") -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atdp.stack.cli.durations import seconds_of
+from atdp.stack.cli.durations import MOST_S, seconds_of
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -149,6 +149,8 @@ def _expiry(text: str, now: datetime) -> datetime:
     at = at.replace(tzinfo=at.tzinfo or UTC)
     if at <= now:
         raise typer.BadParameter(f"{text!r} is over already", param_hint="--expires")
+    if at - now > timedelta(seconds=MOST_S):
+        raise typer.BadParameter("it may be 100 years at most", param_hint="--expires")
     return at
 
 

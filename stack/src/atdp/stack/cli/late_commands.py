@@ -99,6 +99,11 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.quarantine"),
         ),
         LateCommand(
+            name="spool",
+            summary="Events that agents have not delivered yet: inspect, recover.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.spool"),
+        ),
+        LateCommand(
             name="learn",
             summary="Learn from use while serving: train, evaluate, promote.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),

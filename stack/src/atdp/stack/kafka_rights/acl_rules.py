@@ -47,7 +47,8 @@ class AclRule:
 
     def denies(self, wanted: "AclRule") -> bool:
         """Return whether this rule takes away what `wanted` allows."""
-        is_denied = self.operation in (wanted.operation, "ALL")
+        needed_for = {self.operation, *_IMPLIED.get(self.operation, ())}
+        is_denied = self.operation == "ALL" or wanted.operation in needed_for
         return not self.is_allowed and self._is_for(wanted, some_host=True) and is_denied
 
     def _is_for(self, wanted: "AclRule", *, some_host: bool = False) -> bool:

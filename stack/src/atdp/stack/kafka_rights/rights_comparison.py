@@ -11,6 +11,10 @@ from atdp.stack.kafka_rights.acl_rules import EVERYBODY, AclRule
 
 _HARMLESS: Final = {"DESCRIBE", "DESCRIBE_CONFIGS"}
 """They show names and settings, never data."""
+_INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+"""Topics of the broker, with positions and transactions. Who reads them sees no data."""
+_OF_APPLICATIONS: Final = {"BROKER": {"CREATE", "IDEMPOTENT_WRITE"}, "TOPIC": {"READ"}}
+"""Operations on the cluster and on internal topics that other applications may have."""
 _OPTIONS: Final = {
     "TOPIC": "--topic",
     "GROUP": "--group",
@@ -41,7 +45,7 @@ def compare_rights(
     wanted: Collection[AclRule], existing: Collection[AclRule], *, administrators: Collection[str]
 ) -> RightsComparison:
     """Compare the rules of a cluster with the wanted ones; `administrators` may do everything."""
-    resources = _guarded()
+    resources = _of_platform()
     return RightsComparison(
         missing=sorted(rule for rule in wanted if not any(each.gives(rule) for each in existing)),
         denied=sorted(each for each in existing if any(each.denies(rule) for rule in wanted)),
@@ -50,7 +54,9 @@ def compare_rights(
             for rule in existing
             if rule.is_allowed
             and rule.user not in administrators
-            and any(_exceeds(rule, kind, name, wanted) for kind, name in resources)
+            and any(
+                _exceeds(rule, kind, name, wanted) for kind, name in [*resources, *_of_cluster()]
+            )
         ),
         nothing_set=not any(
             rule.is_allowed and rule.is_about(kind, name)
@@ -82,7 +88,7 @@ def sentences(comparison: RightsComparison, bootstrap: str) -> list[str]:
     return lines
 
 
-def _guarded() -> list[tuple[str, str]]:
+def _of_platform() -> list[tuple[str, str]]:
     """Return the resources of the platform that only their principals may use."""
     principals = all_kafka_principals().values()
     return [
@@ -92,11 +98,18 @@ def _guarded() -> list[tuple[str, str]]:
     ]
 
 
+def _of_cluster() -> list[tuple[str, str]]:
+    """Return the resources by which somebody gets every right, or moves the positions of others."""
+    return [("BROKER", "kafka-cluster"), *(("TOPIC", name) for name in _INTERNAL)]
+
+
 def _exceeds(rule: AclRule, kind: str, name: str, wanted: Collection[AclRule]) -> bool:
     """Return whether a rule allows its user more at a resource than is wanted."""
     if not rule.is_about(kind, name) or rule.operation in _HARMLESS:
         return False
     if rule.operation == "WRITE" and _agents_write(name):
+        return False
+    if (kind, name) in _of_cluster() and rule.operation in _OF_APPLICATIONS[kind]:
         return False
     return not any(
         rule.user == each.user and each.operation == rule.operation and each.is_about(kind, name)

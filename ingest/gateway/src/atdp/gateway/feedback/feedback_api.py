@@ -53,6 +53,7 @@ async def post_feedback(request: Request) -> JSONResponse:
         [replace(each, actor=call.actor) for each in feedback],
         call.caller.signing_key,
         event_id,
+        call.gateway.frame_key(call.caller),
     )
     row = call.target.row
     return JSONResponse(

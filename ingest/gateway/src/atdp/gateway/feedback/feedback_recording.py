@@ -39,11 +39,12 @@ async def record_feedback(
     feedback: Sequence[Feedback],
     key: SigningKey,
     event_id: str | None,
+    frame_key: SigningKey | None = None,
 ) -> tuple[list[str], int]:
     """Record feedback; returns the ids of its events and how many events were recorded.
 
     With an event id it may be recorded any number of times and lands once; without one, feedback
-    that waits to be sent again is not made a second time.
+    that waits to be sent again is not made a second time. `frame_key`: see `TrajectoryRecorder`.
 
     Raises:
         HttpProblem: 503 when Kafka did not acknowledge it.
@@ -55,12 +56,14 @@ async def record_feedback(
         new = [
             body
             for body in bodies
-            if event_id is not None or not gateway.recorder.owes(target.row, body)
+            if event_id is not None or not gateway.recorder.owes(target.row, body, key)
         ]
         ids.extend(_ids(event_id, len(new)))
         return [_event(live, body, each) for body, each in zip(new, ids, strict=True)]
 
-    count = await gateway.recorder.record(target.row, key, make, source="feedback")
+    count = await gateway.recorder.record(
+        target.row, key, make, source="feedback", frame_key=frame_key
+    )
     return ids, count
 
 

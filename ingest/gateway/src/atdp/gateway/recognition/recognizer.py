@@ -130,15 +130,15 @@ class Recognizer:
         with store.deciding():
             for index, (message, event_id, call_events) in enumerate(choices):
                 call = recognised.call if index == 0 else store.copy_call(recognised.call)
-                answer = self.digests.message(message)
+                facts = self.digests.facts(message)
                 store.set_answered(
                     call,
-                    after=self.digests.extend(request.history.request, answer),
-                    answer=answer,
+                    after=self.digests.extend(request.history.request, facts.digest),
+                    answer=facts.digest,
                     response=response,
                     event_id=event_id,
                 )
-                marks = self.digests.history(scope, [message]).marks()
+                marks = [facts.digest] if facts.is_distinctive else []
                 store.add_marks(scope, recognised.trajectory_id, marks, request.at)
                 store.delegations.add(
                     request.family,

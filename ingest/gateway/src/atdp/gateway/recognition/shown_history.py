@@ -12,6 +12,7 @@ of two scopes have nothing in common. All digests are BLAKE2b keyed with a secre
 whoever reads the file of recognised calls cannot confirm a guess of a message.
 """
 
+import functools
 import hashlib
 import re
 import unicodedata
@@ -31,10 +32,26 @@ _DISTINCTIVE_CHARACTERS = 48
 _DELEGATED_CHARACTERS = 16
 # Bound of the lines of one text that are compared; a text of more lines is compared by its first.
 _MAX_LINES = 64
+# Links of chains that are remembered, of about 300 bytes each: a call computes its new ones only.
+_KNOWN_LINKS = 50_000
 
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _ROLES = {"developer": "system", "function": "tool"}
 _CALLS = frozenset({"tool_call", "custom_tool_call"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MessageFacts:
+    """All that has to be known of a message that was recorded before."""
+
+    role: str
+    """`system` for developers, `tool` for functions."""
+    digest: bytes
+    """The digest of the message as a client echoes it."""
+    is_distinctive: bool
+    """It is unlikely to stand in two conversations that are not related."""
+    key: bytes
+    """See `message_key`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,22 +107,32 @@ class MessageDigests:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self._known_link = functools.lru_cache(_KNOWN_LINKS)(self.extend)
 
     def of_values(self, *values: object) -> bytes:
         """Return the digest of values whose `repr` names them."""
         return self._digest(repr(values))
 
-    def history(self, scope: bytes, messages: Sequence[Message]) -> ShownHistory:
+    def facts(self, message: Message) -> MessageFacts:
+        """Return the facts of a message."""
+        return MessageFacts(
+            role=_ROLES.get(message.role, message.role),
+            digest=self.message(message),
+            is_distinctive=is_distinctive(message),
+            key=message_key(message),
+        )
+
+    def history(self, scope: bytes, messages: Sequence[MessageFacts]) -> ShownHistory:
         """Return the history of a request in a scope."""
-        digests = tuple(self.message(message) for message in messages)
+        digests = tuple([message.digest for message in messages])
         chain = [scope]
         for digest in digests:
-            chain.append(self.extend(chain[-1], digest))
+            chain.append(self._known_link(chain[-1], digest))
         return ShownHistory(
             chain=tuple(chain),
             digests=digests,
-            roles=tuple(_ROLES.get(message.role, message.role) for message in messages),
-            distinctive=tuple(is_distinctive(message) for message in messages),
+            roles=tuple([message.role for message in messages]),
+            distinctive=tuple([message.is_distinctive for message in messages]),
         )
 
     def message(self, message: Message) -> bytes:
@@ -143,6 +170,11 @@ class MessageDigests:
         return hashlib.blake2b(
             text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, key=self._secret
         ).digest()
+
+
+def message_key(message: Message) -> bytes:
+    """Return the identity of a message within this process: 16 bytes instead of its text."""
+    return hashlib.blake2b(repr(message).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _echoed_id(call_id: str | None) -> str | None:

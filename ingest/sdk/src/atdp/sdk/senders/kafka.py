@@ -19,13 +19,18 @@ import logging
 import os
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from atdp.schemas import SigningKey, signed_headers, topic
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt
+
+try:
+    from confluent_kafka import KafkaError, KafkaException, Message, Producer
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "KafkaSender needs confluent-kafka; install it with: pip install 'atdp-sdk[kafka]'"
+    ) from error
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,139 @@
+"""The messages and tools of requests, each read once.
+
+A client shows the whole conversation with every call. Of a message that was shown before, only a
+few facts are needed (`MessageFacts`), and they are remembered under a digest of its exact form. No
+text is remembered. A message is read again when it has to be recorded. Each caller has digests of
+its own, so that nobody can learn from the time of a call what another caller has sent.
+
+Memory is bounded by count; what is forgotten is read again.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from atdp.gateway.recognition.shown_history import DIGEST_BYTES, MessageDigests, MessageFacts
+from atdp.schemas import (
+    MalformedMessage,
+    Message,
+    canonical_json,
+    form_of_json,
+    hash_of_tools,
+    message_from_chat,
+)
+
+# About 300 bytes each, and at most twice as many are held.
+_KNOWN_MESSAGES = 50_000
+_KNOWN_TOOLS = 500
+
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class ShownMessages:
+    """The messages of one request."""
+
+    facts: Sequence[MessageFacts]
+    _chat: Sequence[Any]
+    _read: dict[int, Message] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return len(self.facts)
+
+    def message(self, index: int) -> Message:
+        """Return one message, read from the request where that was not done before."""
+        message = self._read.get(index)
+        if message is None:
+            message = self._read[index] = message_from_chat(self._chat[index])
+        return message
+
+    def between(self, begin: int, end: int) -> tuple[Message, ...]:
+        """Return the messages from `begin` to `end` (exclusive)."""
+        return tuple(self.message(index) for index in range(begin, end))
+
+    def of_role(self, role: str) -> list[int]:
+        """Return the indices of the messages with a role of `MessageFacts`."""
+        return [index for index, facts in enumerate(self.facts) if facts.role == role]
+
+    def last_answer(self) -> int:
+        """Return the index of the last message of the assistant, -1 without any."""
+        for index in range(len(self.facts) - 1, -1, -1):
+            if self.facts[index].role == "assistant":
+                return index
+        return -1
+
+
+class _Recent(Generic[V]):
+    """The `size` values stored or found last, and up to as many others."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._newer: dict[bytes, V] = {}
+        self._older: dict[bytes, V] = {}
+
+    def find(self, key: bytes) -> V | None:
+        value = self._newer.get(key)
+        if value is None and (value := self._older.get(key)) is not None:
+            self.store(key, value)
+        return value
+
+    def store(self, key: bytes, value: V) -> None:
+        if len(self._newer) >= self._size:
+            self._newer, self._older = {}, self._newer
+        self._newer[key] = value
+
+
+class MessageReader:
+    """Reads the requests of one gateway process."""
+
+    def __init__(
+        self,
+        digests: MessageDigests,
+        *,
+        known_messages: int = _KNOWN_MESSAGES,
+        known_tools: int = _KNOWN_TOOLS,
+    ) -> None:
+        self._digests = digests
+        self._messages = _Recent[MessageFacts](known_messages)
+        self._tools = _Recent[str](known_tools)
+
+    def read_messages(self, caller: str, chat: object) -> ShownMessages:
+        """Return the messages in the `messages` of a request's body, as `orjson` gives it.
+
+        Raises:
+            MalformedMessage: see `message_from_chat`.
+            NotCanonical: a message is nested too deep to be written again.
+        """
+        if not isinstance(chat, list):
+            raise MalformedMessage("messages is not a list")
+        scope = self._digests.of_values("messages", caller)
+        keys = [_digest(scope, each) for each in chat]
+        facts = [self._messages.find(key) for key in keys]
+        new = [index for index, known in enumerate(facts) if known is None]
+        read = {index: message_from_chat(chat[index], f"messages[{index}]") for index in new}
+        for index in new:
+            canonical_json(chat[index], outside=2)  # the body and its list of messages
+        for index in new:
+            facts[index] = made = self._digests.facts(read[index])
+            self._messages.store(keys[index], made)
+        return ShownMessages([each for each in facts if each is not None], chat, read)
+
+    def hash_tools(self, caller: str, tools: list[Any]) -> str:
+        """Return the `tools_hash` of the `tools` of a request's body.
+
+        Raises:
+            NotCanonical: the definitions are nested too deep to be written again.
+        """
+        key = _digest(self._digests.of_values("tools", caller), tools)
+        known = self._tools.find(key)
+        if known is None:
+            canonical_json(tools, outside=1)
+            known = hash_of_tools(tools)
+            self._tools.store(key, known)
+        return known
+
+
+def _digest(scope: bytes, value: object) -> bytes:
+    return hashlib.blake2b(form_of_json(value), digest_size=DIGEST_BYTES, person=scope).digest()
