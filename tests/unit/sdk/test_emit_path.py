@@ -9,6 +9,7 @@ import pytest
 from atdp.schemas import Error, Event, EventId, Usage, Versions, check, encode
 from atdp.sdk import MemorySender, Recorder, event_intake, event_writer
 from atdp.sdk.delivery_report import REMEMBERED, DeliveryLedger
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.shipper import Shipper
 
 from .conftest import MakeRecorder
@@ -30,11 +31,14 @@ def test_no_event_is_made_as_a_value_and_all_keep_the_contract(
     recorder: Recorder, sender: MemorySender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Event] = []
-    kept = event_intake.event_record
+    event_record = event_intake.event_record
+
+    def note(event: Event, *, redelivery: bool = False) -> SpoolRecord:
+        made.append(event)
+        return event_record(event, redelivery=redelivery)
+
     for module in (event_intake, event_writer):
-        monkeypatch.setattr(
-            module, "event_record", lambda event, **_: (made.append(event), kept(event))[1]
-        )
+        monkeypatch.setattr(module, "event_record", note)
     record_everything(recorder)
     assert recorder.flush(30).complete
     assert made == []
@@ -59,13 +63,14 @@ def test_an_event_that_cannot_be_proved_in_one_pass_is_made_as_a_value(
 def test_an_emit_wakes_no_thread_while_events_come(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wakes = []
+    wakes: list[str] = []
     wake = Shipper.wake
-    monkeypatch.setattr(
-        Shipper,
-        "wake",
-        lambda shipper: (wakes.append(threading.current_thread()), wake(shipper))[1],
-    )
+
+    def note(shipper: Shipper) -> None:
+        wakes.append(threading.current_thread().name)
+        wake(shipper)
+
+    monkeypatch.setattr(Shipper, "wake", note)
     trajectory = recorder.trajectory().start()
     emits = 300
     for number in range(emits):
