@@ -51,7 +51,7 @@ def send(sender: Sender, records: Sequence[SpoolRecord]) -> dict[int, Receipt]:
     receipts: list[Receipt] = []
     deadline = time.monotonic() + 60
     for token, record in enumerate(records):
-        while not sender.submit(token, record):
+        while not sender.submit([(token, record)]):
             receipts += sender.poll(0.1)
             assert time.monotonic() < deadline
     while len(receipts) < len(records):
@@ -146,7 +146,7 @@ def test_after_a_fatal_error_a_new_producer_goes_on_and_every_record_has_its_rec
     kafka = KafkaSender(kafka_bootstrap, topic_name=new_topic(partitions=1))
     with attached(kafka, API_KEY) as sender:
         for token in range(5):
-            sender.submit(token, record_of(event(token)))
+            sender.submit([(token, record_of(event(token)))])
         kafka._on_error(KafkaError(KafkaError._FATAL, "fenced", True))
         receipts = {receipt.token: receipt.verdict for receipt in sender.poll(0.0)}
         assert set(receipts) == set(range(5))
@@ -165,10 +165,9 @@ def test_an_unavailable_gateway_asks_to_retry_and_the_recorder_sends_again_marke
     sent_again: set[bytes] = set()
 
     class Watched(GatewaySender):
-        def submit(self, token: int, record: SpoolRecord) -> bool:
-            if record.redelivery:
-                sent_again.add(record.record_id)
-            return super().submit(token, record)
+        def submit(self, records: Sequence[tuple[int, SpoolRecord]]) -> int:
+            sent_again.update(record.record_id for _, record in records if record.redelivery)
+            return super().submit(records)
 
     recorder = Recorder(
         tenant=TENANT,

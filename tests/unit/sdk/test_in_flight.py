@@ -1,5 +1,7 @@
 """The records in flight of a spool, when the receiver asks for some of them again."""
 
+from collections.abc import Sequence
+
 from atdp.sdk.in_flight import InFlight
 from atdp.sdk.memory_spool import MemorySpool
 from atdp.sdk.record_framing import SpoolRecord
@@ -10,16 +12,40 @@ def test_records_that_were_settled_before_are_passed_without_a_receipt() -> None
     for number in range(4):
         spool.append(SpoolRecord(record_id=bytes([number] * 16), key=b"k", value=b"12345"))
     queue = InFlight(spool, adopted=False)
-    first, *others = [start for start, _ in queue.unsent(1000)]
+    sent: list[int] = []
+
+    def submit(records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        sent.extend(start for start, _ in records)
+        return len(records)
+
+    queue.send(1000, submit)
+    first, *others = sent
     for start in others:
         queue.settle(start)
     queue.rewind()  # the receiver asked for the first record again
-    sent_again = [start for start, _ in queue.unsent(10)]
-    assert sent_again == [first]
+    sent.clear()
+    queue.send(10, submit)
+    assert sent == [first]
     queue.settle(first)
     queue.advance()
     while not queue.drained:
-        position = queue.pending_bytes
-        assert [*queue.unsent(10)] == [], "they are settled"
-        assert queue.pending_bytes < position
+        pending = queue.pending_bytes
+        assert queue.send(10, submit) == 0, "they are settled"
+        assert queue.pending_bytes < pending
     assert spool.cursor == spool.end
+
+
+def test_records_that_the_sender_has_no_room_for_are_given_again() -> None:
+    spool = MemorySpool(limit_bytes=1000)
+    for number in range(5):
+        spool.append(SpoolRecord(record_id=bytes([number] * 16), key=b"k", value=b"12345"))
+    queue = InFlight(spool, adopted=False)
+    given: list[list[int]] = []
+
+    def take_two(records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        given.append([record.record_id[0] for _, record in records])
+        assert not any(record.redelivery for _, record in records)
+        return min(2, len(records))
+
+    assert [queue.send(1000, take_two) for _ in range(4)] == [2, 2, 1, 0]
+    assert given == [[0, 1, 2, 3, 4], [2, 3, 4], [4]]

@@ -6,11 +6,15 @@ settled are sent again, marked as redeliveries.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.spool import Spool, Stored
+
+Submit: TypeAlias = Callable[[Sequence[tuple[int, SpoolRecord]]], int]
+"""Takes records with their positions, and returns how many of them, from the first one on."""
 
 
 class InFlight:
@@ -39,23 +43,24 @@ class InFlight:
         """Bytes of the spool that are not settled."""
         return self.spool.end - self.spool.cursor
 
-    def unsent(self, max_bytes: int) -> Iterator[tuple[int, SpoolRecord]]:
-        """Yield the records to submit next, each with its position.
+    def send(self, max_bytes: int, submit: Submit) -> int:
+        """Give `submit` the records to send next, each with its position.
 
-        A record counts as sent once the iterator has moved past it.
+        It returns how many it took, from the first one on; so does this.
         """
         batch = self.spool.read(self._position, max_bytes)
-        for stored in batch.records:
-            if stored.start not in self._settled:
-                again = stored.start < self._sent_before
-                yield (
-                    stored.start,
-                    replace(stored.record, redelivery=True) if again else stored.record,
-                )
-            self._sent.append(stored)
-            self._position = stored.end
-        self._position = batch.next_position
+        unsettled = [stored for stored in batch.records if stored.start not in self._settled]
+        offered = [(stored.start, self._to_send(stored)) for stored in unsettled]
+        taken = submit(offered) if offered else 0
+        left = unsettled[taken].start if taken < len(unsettled) else batch.next_position
+        self._sent.extend(stored for stored in batch.records if stored.start < left)
+        self._position = left
         self.advance()  # over records that were settled before: no receipt comes for them
+        return taken
+
+    def _to_send(self, stored: Stored) -> SpoolRecord:
+        again = stored.start < self._sent_before
+        return replace(stored.record, redelivery=True) if again else stored.record
 
     def settle(self, start: int) -> None:
         """Note that the record at `start` need not be sent again."""

@@ -12,6 +12,7 @@ import json
 import re
 import socket
 from collections import deque
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from atdp.schemas import SchemaError, decode, event_to_json
@@ -70,12 +71,11 @@ class GatewaySender:
         self._owner.claim()
         self._authorization = f"Bearer {api_key}"
 
-    def submit(self, token: int, record: SpoolRecord) -> bool:
-        """Take a record into the next batches."""
-        if len(self._waiting) >= WAITING_RECORDS:
-            return False
-        self._waiting.append((token, record))
-        return True
+    def submit(self, records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        """Take records into the next batches."""
+        taken = records[: max(0, WAITING_RECORDS - len(self._waiting))]
+        self._waiting.extend(taken)
+        return len(taken)
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - an answer takes longer
         """Post one batch and return its receipts; none when no record waits."""

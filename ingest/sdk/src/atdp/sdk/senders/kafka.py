@@ -5,8 +5,9 @@ partition; the message timeout is infinite, because records that cannot be deliv
 the spool and not in an error. The key decides the partition by librdkafka's default partitioner, as
 in every producer of the platform, so a trajectory's events are on one partition whoever sends them.
 
-A record is signed when it is handed to librdkafka, in the shipper's thread: for this topic, with
-the key of the recorder that sends it, and with the mark of a redelivery.
+Records are signed when they are handed to librdkafka, in the shipper's thread: for this topic, with
+the key of the recorder that sends them, and with the marks of redeliveries. Those that are handed
+over together share a signature.
 
 librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited
 one is kept from ever being destroyed (its destructor would wait for threads that exist only in the
@@ -17,9 +18,10 @@ import ctypes
 import functools
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from atdp.schemas import SigningKey, signed_headers, topic
+from atdp.schemas import SigningKey, UnsignedRecord, sign_together, topic
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
@@ -102,31 +104,27 @@ class KafkaSender:
         self._owner.claim()
         self._signing_key = SigningKey.parse(api_key)
 
-    def submit(self, token: int, record: SpoolRecord) -> bool:
-        """Sign a record and queue it in librdkafka."""
+    def submit(self, records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        """Sign records together and queue them in librdkafka."""
         if self._signing_key is None:
             raise ConfigurationError("KafkaSender has no key to sign with; give it to a Recorder")
-        headers = signed_headers(
-            self._signing_key,
-            self.topic,
-            record.key,
-            record.value,
-            redelivery=record.redelivery,
-        )
-        self._producer = self._producer or self._connect()
-        try:
-            self._producer.produce(
-                self.topic,
-                value=record.value,
-                key=record.key,
-                headers=headers,
-                on_delivery=functools.partial(self._delivered, token),
-            )
-        except BufferError:
-            return False
-        except KafkaException as error:
-            self._receipts.append(self._receipt(token, error.args[0]))
-        return True
+        unsigned = [UnsignedRecord(each.key, each.value, each.redelivery) for _, each in records]
+        signatures = sign_together(self._signing_key, self.topic, unsigned)
+        producer = self._producer = self._producer or self._connect()
+        for taken, ((token, record), headers) in enumerate(zip(records, signatures, strict=True)):
+            try:
+                producer.produce(
+                    self.topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=headers,
+                    on_delivery=functools.partial(self._delivered, token),
+                )
+            except BufferError:
+                return taken
+            except KafkaException as error:
+                self._receipts.append(self._receipt(token, error.args[0]))
+        return len(records)
 
     def poll(self, timeout_s: float) -> list[Receipt]:
         """Serve delivery reports; after a fatal error, records in flight come back as `retry`."""

@@ -1,6 +1,6 @@
 """A sender that keeps records in a list, for tests of programs that use the SDK."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from atdp.schemas import Event, decode
 from atdp.sdk.record_framing import SpoolRecord
@@ -27,19 +27,20 @@ class MemorySender:
         """Belong to one recorder."""
         self._owner.claim()
 
-    def submit(self, token: int, record: SpoolRecord) -> bool:
-        """Decide about a record at once."""
-        verdict = self.verdict(record)
-        if verdict == "delivered":
-            self.records.append(record)
-        self._due.append(
-            Receipt(
-                token,
-                verdict,
-                "" if verdict == "delivered" else f"the verdict was set to {verdict}",
+    def submit(self, records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        """Decide about records at once."""
+        for token, record in records:
+            verdict = self.verdict(record)
+            if verdict == "delivered":
+                self.records.append(record)
+            self._due.append(
+                Receipt(
+                    token,
+                    verdict,
+                    "" if verdict == "delivered" else f"the verdict was set to {verdict}",
+                )
             )
-        )
-        return True
+        return len(records)
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - part of the port
         """Return the receipts of everything submitted since the last poll."""

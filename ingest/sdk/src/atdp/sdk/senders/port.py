@@ -1,13 +1,14 @@
 """The port between the shipper and the receivers of records.
 
-A sender owes one receipt for every record that it took. `submit` hands over a record (False: no
-room now, ask again later); `poll` waits for receipts. The shipper calls both from one thread, so a
+A sender owes one receipt for every record that it took. `submit` hands over records, as many as
+there is room for now; `poll` waits for receipts. The shipper calls both from one thread, so a
 sender needs no locks of its own.
 
 A receipt has one of three verdicts: `delivered` (the receiver has the record durably), `retry` (the
 record may or may not have arrived; try again later), `refused` (the receiver will never take it).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -35,8 +36,11 @@ class Sender(Protocol):
             ConfigurationError: another recorder has the sender.
         """
 
-    def submit(self, token: int, record: SpoolRecord) -> bool:
-        """Take a record; False when there is no room until receipts were polled."""
+    def submit(self, records: Sequence[tuple[int, SpoolRecord]]) -> int:
+        """Take records, each with its token, and return how many of them, from the first one on.
+
+        They are fewer than given when there is no room until receipts were polled.
+        """
 
     def poll(self, timeout_s: float) -> list[Receipt]:
         """Return the receipts that are due, after waiting up to `timeout_s` for the first one."""
