@@ -43,6 +43,8 @@ class TrajectoryContent:
 
         It raises `RedactionFailed` where a function of `redact` fails, or records an event itself.
         """
+        if not self._rules.current:
+            return build
         inside = redact_is_running()
 
         def body(event_id: EventId) -> Body:
@@ -54,8 +56,6 @@ class TrajectoryContent:
 
     def _body(self, build: Callable[[], Body], extras: Extras) -> Body:
         rules = self._rules.current
-        if not rules:
-            return build()
         if rules is not self._applied:
             self._applied, self._messages, self._shown_tools = rules, {}, None
         content = self._content = ContentFilter(rules)
