@@ -30,7 +30,7 @@ $(READY): .ci/setup $(MANIFESTS)
 # Lint and members use one core each.
 test: ## Everything CI runs: lint, then unit, contract, integration, fault and end-to-end tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
 
 test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point, guards turned off
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)

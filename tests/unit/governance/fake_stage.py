@@ -64,8 +64,12 @@ class FakeConsumer:
     def seek(self, to: TopicPartition) -> None:
         self.positions[to.partition] = max(0, to.offset)
 
-    def committed(self, *_: object) -> list[TopicPartition]:
-        return self.committed_offsets
+    def committed(self, asked: Sequence[TopicPartition], *_: object) -> list[TopicPartition]:
+        if not asked:  # as `assignment` is empty
+            return self.committed_offsets
+        known = {(each.topic, each.partition): each for each in self.committed_offsets}
+        unknown = [TopicPartition(each.topic, each.partition) for each in asked]
+        return [known.get((each.topic, each.partition), each) for each in unknown]
 
     def assignment(self) -> list[TopicPartition]:
         return []
