@@ -1,5 +1,6 @@
 """The path of an emit: no value of the event, no waking of a thread, fates by position."""
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,15 @@ def test_the_newest_fates_are_remembered_and_a_report_does_not_change() -> None:
         "pending",
         "pending",
     ]
+
+
+def test_late_deliveries_make_no_other_event_look_pending() -> None:
+    ledger = DeliveryLedger()
+    count = REMEMBERED + 5_000
+    late = range(0, 10_000, 2)  # in flight, while all others are delivered
+    for number, event_id in enumerate(ids(range(count))):
+        ledger.accept(event_id, 10 * number + 10)
+    others = (number for number in range(count) if number not in late)
+    for number in itertools.chain(others, late):
+        ledger.deliver(10 * number, own=True)
+    assert set(ledger.report(0).fates.values()) == {"delivered"}

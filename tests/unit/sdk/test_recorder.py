@@ -33,6 +33,7 @@ from atdp.sdk import ConfigurationError, KafkaSender, MemorySender, Recorder
 from atdp.sdk.event_intake import SingleEvent
 from atdp.sdk.file_area import MappedArea
 from atdp.sdk.record_framing import SpoolRecord
+from atdp.sdk.senders.port import Receipt
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 MakeRecorder = Callable[..., Recorder]
@@ -226,6 +227,25 @@ def test_a_sender_that_raises_does_not_stop_delivery(make_recorder: MakeRecorder
         return "delivered"
 
     recorder = make_recorder(sender=MemorySender(verdict=raise_once))
+    recorder.emit_event(event())
+    assert recorder.flush(30).complete
+
+
+def test_a_sender_that_cannot_be_reset_does_not_stop_delivery(make_recorder: MakeRecorder) -> None:
+    class BrokenSender(MemorySender):
+        resets = 0
+
+        def poll(self, timeout_s: float) -> list[Receipt]:
+            if not self.resets:
+                raise RuntimeError("a bug in a sender")
+            return super().poll(timeout_s)
+
+        def reset(self) -> None:
+            self.resets += 1
+            super().reset()
+            raise RuntimeError("another bug in a sender")
+
+    recorder = make_recorder(sender=BrokenSender())
     recorder.emit_event(event())
     assert recorder.flush(30).complete
 

@@ -85,6 +85,14 @@ def test_a_waiting_append_goes_on_when_there_is_room(make_spool: MakeSpool) -> N
     assert numbers(spool) == [1]
 
 
+def test_no_append_waits_for_room_that_there_can_never_be(make_spool: MakeSpool) -> None:
+    spool = make_spool(4096)
+    spool.append(record(0))
+    with pytest.raises(SpoolFullError, match="exceeds the spool's limit of 4096 bytes"):
+        spool.append(record(1, size=5000), wait_s=threading.TIMEOUT_MAX)
+    assert numbers(spool) == [0]
+
+
 # Files.
 
 

@@ -13,6 +13,7 @@ when somebody asks (`FlushReport.fates`); only losses are kept by event id.
 """
 
 import bisect
+import contextlib
 import functools
 import logging
 import re
@@ -32,6 +33,8 @@ OTHER_REASONS = "other reasons"
 
 Fate: TypeAlias = Literal["delivered", "pending", "dropped", "failed"]
 REMEMBERED = 100_000  # event ids whose fate is kept (about 20 MB); older ones stay counted
+_LATE = 20_000
+"""Older events that may be delivered after a remembered one: more than are in flight at a time."""
 
 
 class EventFates(Mapping[EventId, Fate]):
@@ -93,7 +96,7 @@ class FlushReport:
     recovered: int
     """Events of processes that died, delivered by this one; not part of the other counts."""
     recovering_bytes: int
-    """Bytes of such events that wait to be sent again."""
+    """Bytes of such events that wait to be sent again, in the spools taken so far."""
     damaged_bytes: int
     """Bytes of spools that could not be read back. Their events are lost; own ones stay pending."""
     fates: Mapping[EventId, Fate]
@@ -130,7 +133,7 @@ class DeliveryLedger:
         self.recovered = 0
         self.damaged_bytes = 0
         self._accepted: deque[tuple[EventId, int]] = deque(maxlen=REMEMBERED + 1)
-        self._delivered: deque[int] = deque(maxlen=REMEMBERED + 1)
+        self._delivered: deque[int] = deque(maxlen=REMEMBERED + _LATE)
         self._lost: dict[EventId, Fate] = {}
         self.last_errors: dict[str, str] = {}
         """The newest reason by code; see `RecorderStats`."""
@@ -191,7 +194,8 @@ class DeliveryLedger:
             recovering_bytes=recovering_bytes,
             damaged_bytes=self.damaged_bytes,
             fates=EventFates(list(self._accepted), list(self._delivered), dict(self._lost)),
-            reasons=self._reasons_emitting + self._reasons_shipping,
+            # Copied first: the sum would fail where another thread adds a reason meanwhile.
+            reasons=Counter(self._reasons_emitting) + Counter(self._reasons_shipping),
         )
 
     def warn_once(self, what: str, detail: str) -> None:
@@ -206,5 +210,6 @@ class DeliveryLedger:
         self.last_errors[fate] = reason
         self._lost[event_id] = fate
         if len(self._lost) > REMEMBERED:
-            self._lost.pop(next(iter(self._lost)), None)
+            with contextlib.suppress(RuntimeError):  # the other thread changes the dict
+                self._lost.pop(next(iter(self._lost)), None)
         self.warn_once(f"an event was {fate}", reason)

@@ -60,10 +60,13 @@ class FileSpool:
         self._writer: SegmentWriter | None = None  # made by the first append
         self._skipped: dict[int, int] = {}  # bytes of damage by position
         cursor, reached = kept_positions(folder.path)
-        self._positions = SpoolPositions(folder.path)
         self.cursor, self.end = extent(self._segments, cursor)
         if reached is not None and reached > self.end:
             self._skip_tail(reached)
+        # Opened last, because nothing would close it where the spool cannot be read.
+        self._positions = SpoolPositions(folder.path)
+        if self._skipped:
+            self._positions.reset_end(self.end)
 
     @property
     def skipped_bytes(self) -> int:
@@ -79,6 +82,7 @@ class FileSpool:
                     self._room,
                     lambda: self.end + size - self.cursor <= self._limit,
                     wait_s,
+                    size,
                     self._limit,
                 )
             try:
@@ -122,13 +126,18 @@ class FileSpool:
             self._maker.prepare()
 
     def close(self) -> None:
-        """Close the files; remove the folder when everything in it is acknowledged."""
+        """Close the files; remove the folder when everything in it is acknowledged.
+
+        A folder that cannot be removed stays locked, so that this process does not adopt it again
+        and again.
+        """
         if self._writer is not None:
             self._writer.finish(self.end)
         self._maker.close()
         self._positions.close()
         if self.cursor >= self.end:
-            self._folders.remove(self._folder)
+            with contextlib.suppress(OSError):
+                self._folders.remove(self._folder)
         else:
             self._folder.release()
 
@@ -153,10 +162,10 @@ class FileSpool:
             self._close_writer()
             self._segments.pop().path.unlink(missing_ok=True)
         writer = self._maker.make(self.end, needed_bytes)
-        if self._writer is not None:
-            self._writer.finish(self.end)
-        self._writer = writer
+        before, self._writer = self._writer, writer
         self._segments.append(writer.file)
+        if before is not None:
+            before.finish(self.end)
         self._delete_acknowledged()
         return writer
 
@@ -171,7 +180,6 @@ class FileSpool:
             self._skip(Damage(self.end, reached, last.content(self.end, reached), last.framing))
         else:
             self._skipped[self.end] = reached - self.end
-        self._positions.reset_end(self.end)
 
     def _skip(self, damage: Damage) -> None:
         """Count damage as lost, and keep aside what remains of it."""

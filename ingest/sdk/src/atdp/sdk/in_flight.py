@@ -51,7 +51,11 @@ class InFlight:
         batch = self.spool.read(self._position, max_bytes)
         unsettled = [stored for stored in batch.records if stored.start not in self._settled]
         offered = [(stored.start, self._to_send(stored)) for stored in unsettled]
-        taken = submit(offered) if offered else 0
+        try:
+            taken = submit(offered) if offered else 0
+        except BaseException:  # some of them may have been sent
+            self._sent_before = max(self._sent_before, batch.next_position)
+            raise
         left = unsettled[taken].start if taken < len(unsettled) else batch.next_position
         self._sent.extend(stored for stored in batch.records if stored.start < left)
         self._position = left

@@ -27,6 +27,7 @@ class MemorySpool:
                 self._room,
                 lambda: self.end - self.cursor + size <= self._limit,
                 wait_s,
+                size,
                 self._limit,
             )
             stored = Stored(record, self.end, self.end + size)

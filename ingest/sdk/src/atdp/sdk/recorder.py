@@ -309,14 +309,19 @@ class Recorder:
             refused=self._note_refused,
             spool_limit_bytes=self._settings.limit_bytes,
         )
-        shipper.start()
+        try:
+            shipper.start()
+        except BaseException:  # the system has no thread left
+            spool.close()
+            raise
         self._spool, self._shipper = spool, shipper
         return spool, shipper
 
-    def _adopt(self) -> list[Spool]:
+    def _adopt(self, at_most: int) -> list[Spool]:
         ledger = self._ledger
         return self._spools.adopt(
-            lambda text: ledger.warn_once("a dead process's spool could not be read", text)
+            at_most,
+            lambda text: ledger.warn_once("a dead process's spool could not be read", text),
         )
 
     def _note_refused(self, value: bytes) -> None:

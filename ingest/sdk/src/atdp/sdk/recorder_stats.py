@@ -31,7 +31,7 @@ class RecorderStats:
     """Seconds since the shipper first saw the oldest pending event, or another one shortly after
     it; None: it has seen none that is still pending."""
     recovering_bytes: int
-    """Bytes of dead processes' events that wait to be sent again."""
+    """Bytes of dead processes' events that wait to be sent again, in the spools taken so far."""
     damaged_bytes: int
     """Bytes of spools that could not be read back."""
     shipper: ShipperState

@@ -28,6 +28,7 @@ from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.recorder_stats import ShipperState
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
+from atdp.sdk.spool_locks import ADOPTED_AT_ONCE
 
 SLICE_BYTES = 64 * 1024
 """Read and submitted in one go, under one signature: about half a millisecond of the interpreter
@@ -57,14 +58,14 @@ class Shipper:
         sender: Sender,
         ledger: DeliveryLedger,
         *,
-        adopt: Callable[[], list[Spool]],
+        adopt: Callable[[int], list[Spool]],
         refused: Callable[[bytes], None],
         spool_limit_bytes: int,
     ) -> None:
         """Prepare the thread.
 
-        `adopt` gives spools of dead processes, now owned by this one. `refused` takes the value of
-        each record of this process that the receiver will never take.
+        `adopt` gives up to so many spools of dead processes, now owned by this one. `refused` takes
+        the value of each record of this process that the receiver will never take.
         """
         self.wake_at = _NEVER
         """An append that ends at this position or behind it has to call `wake`."""
@@ -100,7 +101,7 @@ class Shipper:
 
     @property
     def recovering_bytes(self) -> int:
-        """Bytes of dead processes' spools that are not delivered yet."""
+        """Bytes of the adopted spools that are not delivered yet."""
         return sum(queue.pending_bytes for queue in self._queues if queue.adopted)
 
     @property
@@ -185,13 +186,15 @@ class Shipper:
 
     def _adopt_spools(self) -> None:
         try:
-            adopted = [InFlight(spool, adopted=True) for spool in self._adopt()]
+            room = ADOPTED_AT_ONCE + 1 - len(self._queues)
+            adopted = [InFlight(spool, adopted=True) for spool in self._adopt(room)]
             self._queues = [*self._queues, *adopted]
             for queue in adopted:
                 self._count_damage(queue)
         except OSError as error:
             self._ledger.warn_once("the spool folder cannot be searched", str(error))
-        self._next_adoption = time.monotonic() + ADOPT_EVERY_S
+        finally:
+            self._next_adoption = time.monotonic() + ADOPT_EVERY_S
 
     def _must_wait(self) -> bool:
         return (
@@ -204,14 +207,15 @@ class Shipper:
     def _submit(self, queue: InFlight) -> int:
         def submit(records: Sequence[tuple[int, SpoolRecord]]) -> int:
             first = self._next_token
-            tokens = range(first, first + len(records))
+            # Counted before: a sender that raises may already have seen some of them.
+            self._next_token += len(records)
+            tokens = range(first, self._next_token)
             taken = self._sender.submit(
                 [(token, record) for token, (_, record) in zip(tokens, records, strict=True)]
             )
             for token, (start, record) in zip(tokens[:taken], records[:taken], strict=True):
                 self._submitted[token] = (queue, start, record)
                 self._submitted_bytes += len(record.value)
-            self._next_token += taken
             return taken
 
         little = queue.pending_bytes < SLICE_BYTES
@@ -270,7 +274,8 @@ class Shipper:
         self._retry_asked = False
 
     def _start_over(self) -> None:
-        self._sender.reset()
+        with contextlib.suppress(Exception):  # the thread goes on with whatever the sender is now
+            self._sender.reset()
         self._submitted.clear()
         self._submitted_bytes = 0
         self._go_back()
@@ -296,8 +301,11 @@ class Shipper:
             time.sleep(LINGER_S)
 
     def _close_drained(self) -> None:
+        had_room = len(self._queues) <= ADOPTED_AT_ONCE
         for queue in self._queues:
             if queue.adopted and queue.drained:
                 queue.advance()
                 queue.spool.close()
+                if not had_room:
+                    self._next_adoption = 0.0  # more may wait
                 self._queues = [other for other in self._queues if other is not queue]

@@ -73,12 +73,14 @@ class Spool(Protocol):
 
 
 def wait_for_room(
-    room: threading.Condition, has_room: Callable[[], bool], wait_s: float, limit: int
+    room: threading.Condition, has_room: Callable[[], bool], wait_s: float, size: int, limit: int
 ) -> None:
-    """Wait up to `wait_s` seconds until `has_room`.
+    """Wait up to `wait_s` seconds until `has_room` for a record of `size` bytes.
 
     Raises:
-        SpoolFullError: there is no room within that time.
+        SpoolFullError: there is no room within that time, or the record is larger than `limit`.
     """
+    if size > limit:
+        raise SpoolFullError(f"the record exceeds the spool's limit of {limit} bytes")
     if not has_room() and not (wait_s > 0 and room.wait_for(has_room, wait_s)):
         raise SpoolFullError(f"the spool holds its limit of {limit} bytes")

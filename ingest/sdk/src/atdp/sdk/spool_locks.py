@@ -19,7 +19,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,9 @@ from atdp.sdk.errors import SpoolError
 _ROOT_LOCK = ".lock"
 _FOLDER_LOCK = "owner"
 _FIRST_FOLDER_LOCK = "lock"
+ADOPTED_AT_ONCE = 16
+"""Spools of dead processes that one process holds at a time. Each takes two file descriptors, and
+an outage may leave thousands of them."""
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -74,25 +77,39 @@ class SpoolFolders:
         with self._serialised():
             path = self.root / f"{os.getpid()}-{secrets.token_hex(4)}"
             path.mkdir(mode=0o700)
-            lock_fd = os.open(path / _FOLDER_LOCK, _OPEN, 0o600)
+            try:
+                lock_fd = os.open(path / _FOLDER_LOCK, _OPEN, 0o600)
+            except OSError:
+                path.rmdir()
+                raise
             fcntl.flock(lock_fd, fcntl.LOCK_EX)
             return OwnedFolder(path, lock_fd)
 
-    def adopt(self) -> list[OwnedFolder]:
-        """Return every folder whose owner is gone, now owned by this process; oldest first."""
-        with self._serialised():
+    def adopt(
+        self, at_most: int = ADOPTED_AT_ONCE, *, last: Collection[Path] = ()
+    ) -> list[OwnedFolder]:
+        """Return folders whose owner is gone, now owned by this process.
+
+        The oldest come first, and those in `last` after all others.
+        """
+        adopted: list[OwnedFolder] = []
+        with self._serialised(), contextlib.ExitStack() as undo:
             locks = [(path, lock_file(path)) for path in self.root.iterdir()]
-            found = [(path, lock) for path, lock in locks if lock is not None]
-            adopted = []
-            for path, lock in sorted(found, key=lambda each: each[0].stat().st_mtime_ns):
-                lock_fd = os.open(lock, _OPEN, 0o600)
-                try:
-                    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    os.close(lock_fd)
-                else:
-                    adopted.append(OwnedFolder(path, lock_fd))
-            return adopted
+            found = [
+                (path in last, path.stat().st_mtime_ns, path, lock)
+                for path, lock in locks
+                if lock is not None
+            ]
+            for *_, path, lock in sorted(found):
+                if len(adopted) == at_most:
+                    break
+                lock_fd = _free_lock(lock)
+                if lock_fd is not None:
+                    folder = OwnedFolder(path, lock_fd)
+                    undo.callback(folder.release)
+                    adopted.append(folder)
+            undo.pop_all()
+        return adopted
 
     def remove(self, folder: OwnedFolder) -> None:
         """Delete an owned folder with its files."""
@@ -136,6 +153,17 @@ class SpoolFolders:
                 fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
             os.close(fd)
+
+
+def _free_lock(lock: Path) -> int | None:
+    """Return the descriptor of a lock that is now held; None: a living process holds it."""
+    lock_fd = os.open(lock, _OPEN, 0o600)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock_fd)
+        return None
+    return lock_fd
 
 
 def lock_file(folder: Path) -> Path | None:

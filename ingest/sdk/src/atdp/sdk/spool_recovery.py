@@ -67,7 +67,7 @@ def _settle(tenant: str, file: DamagedFile, salvage: Salvage) -> RecoveredFile:
             copy.write(salvage.rest)
             copy.flush()
             os.fsync(fd)
-    file.path.unlink()
+    file.path.unlink(missing_ok=True)  # another recovery may have been faster
     return RecoveredFile(
         path=file.path,
         tenant=tenant,

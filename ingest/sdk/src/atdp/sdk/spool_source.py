@@ -1,6 +1,7 @@
 """The spools of one recorder: its own, and those that dead processes left in the same folder."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from atdp.sdk.errors import SpoolError
 from atdp.sdk.file_spool import FileSpool
@@ -21,6 +22,7 @@ class SpoolSource:
         """
         self._settings = settings
         in_memory = settings.durability == "memory"
+        self._unreadable: set[Path] = set()
         self._folders = None if in_memory else SpoolFolders(settings.root_of(tenant))
 
     def open(self) -> Spool:
@@ -32,28 +34,33 @@ class SpoolSource:
         if self._folders is None:
             return MemorySpool(self._settings.limit_bytes)
         try:
-            return FileSpool(
-                self._folders.create(),
-                self._folders,
-                limit_bytes=self._settings.limit_bytes,
-                sync=self._settings.durability == "disk",
-            )
+            return self._new_spool(self._folders)
         except OSError as error:
             raise SpoolError(f"no spool could be made in {self._folders.root}: {error}") from error
 
-    def adopt(self, report_unreadable: Callable[[str], None]) -> list[Spool]:
-        """Return the spools of dead processes, which then belong to this one.
+    def _new_spool(self, folders: SpoolFolders) -> FileSpool:
+        folder = folders.create()
+        limit_bytes, sync = self._settings.limit_bytes, self._settings.durability == "disk"
+        try:
+            return FileSpool(folder, folders, limit_bytes=limit_bytes, sync=sync)
+        except OSError:
+            folders.remove(folder)
+            raise
 
-        `report_unreadable` gets a text for every spool that cannot be opened; the next process that
-        looks for spools tries it again.
+    def adopt(self, at_most: int, report_unreadable: Callable[[str], None]) -> list[Spool]:
+        """Return up to `at_most` spools of dead processes, which then belong to this one.
+
+        `report_unreadable` gets a text for every spool that cannot be opened. Such a spool is tried
+        again after all others.
         """
         if self._folders is None:
             return []
         spools: list[Spool] = []
-        for folder in self._folders.adopt():
+        for folder in self._folders.adopt(at_most, last=self._unreadable):
             try:
                 spools.append(FileSpool(folder, self._folders))
             except OSError as error:
                 folder.release()
+                self._unreadable.add(folder.path)
                 report_unreadable(f"{folder.path}: {error}")
         return spools

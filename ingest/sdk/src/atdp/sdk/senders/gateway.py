@@ -12,7 +12,7 @@ import json
 import re
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from atdp.schemas import SchemaError, decode, event_to_json
@@ -78,9 +78,16 @@ class GatewaySender:
         return len(taken)
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - an answer takes longer
-        """Post one batch and return its receipts; none when no record waits."""
+        """Post one batch and return its receipts; none when no record waits.
+
+        Where one of them is `retry`, so are those of all records that wait.
+        """
         batch = self._next_batch()
-        return self._post(batch) if batch else []
+        receipts = self._post(batch) if batch else []
+        given_back = _behind_a_retry(receipts, self._waiting)
+        if given_back:
+            self._waiting.clear()
+        return receipts + given_back
 
     def reset(self) -> None:
         """Forget the records that wait and drop the connection."""
@@ -128,7 +135,8 @@ class GatewaySender:
         if len(batch) == 1:
             return [*refused, Receipt(sent[0], "refused", reason)]
         middle = len(batch) // 2  # finds the bad record without giving up the good ones
-        return self._post(batch[:middle]) + self._post(batch[middle:])
+        first, others = self._post(batch[:middle]), batch[middle:]
+        return first + (_behind_a_retry(first, others) or self._post(others))
 
     def _request(self, body: bytes, redelivery: bool) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json", "Authorization": self._authorization}
@@ -164,6 +172,17 @@ def _as_json(batch: list[tuple[int, SpoolRecord]]) -> tuple[dict[int, str], list
         except ValueError:
             refused.append(Receipt(token, "refused", _NO_JSON))
     return documents, refused
+
+
+def _behind_a_retry(
+    receipts: list[Receipt], later: Iterable[tuple[int, SpoolRecord]]
+) -> list[Receipt]:
+    """Return the receipts of later records, which must not overtake one that is sent again.
+
+    There are none where no record is sent again.
+    """
+    reasons = [receipt.reason for receipt in receipts if receipt.verdict == "retry"]
+    return [Receipt(token, "retry", reasons[0]) for token, _ in later] if reasons else []
 
 
 def _rejected(body: bytes) -> dict[int, str] | None:
