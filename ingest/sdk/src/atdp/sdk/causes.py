@@ -10,12 +10,19 @@ from atdp.schemas import SchemaError
 from atdp.sdk.errors import SdkError
 
 
+def cause_in_event(error: BaseException) -> str:
+    """Return the cause why an event cannot be made, where an error of the system is the host's.
+
+    The making of an event makes no system calls, but what a host hands over may: a generator of
+    messages may read them from a server, and name it with all that it was asked.
+    """
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, SchemaError | SdkError) else name
+
+
 def cause_of(error: BaseException) -> str:
     """Return the type of an exception, with its message only when that cannot quote event data."""
     name = type(error).__name__
     from_kafka = type(error).__module__.partition(".")[0] in {"cimpl", "confluent_kafka"}
-    return (
-        f"{name}: {error}"
-        if from_kafka or isinstance(error, SchemaError | SdkError | OSError)
-        else name
-    )
+    is_of_system = from_kafka or isinstance(error, OSError)
+    return f"{name}: {error}" if is_of_system else cause_in_event(error)

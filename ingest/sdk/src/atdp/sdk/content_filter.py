@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from atdp.schemas import (
+    KIND_OF_BODY,
     Action,
     Body,
     Event,
@@ -33,6 +34,7 @@ from atdp.sdk.content_kinds import MODEL_KINDS, ContentKind
 from atdp.sdk.content_rules import ContentRules
 from atdp.sdk.content_texts import ChangedTexts
 from atdp.sdk.envelope import Extras
+from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.json_text import json_text
 
 WITHHELD: Final = "atdp_withheld"
@@ -42,6 +44,8 @@ _WITHOUT_TOKENS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("output_token_ids", "output_logprobs", "loss_mask", "routed_experts")),
     "token_splices": (),
 }
+_KNOWN: Final = TEXTS.keys() | RECORDS.keys() | KIND_OF_BODY.keys()
+"""The records whose content is known. A subclass is another record."""
 _NO_PURPOSE: Final = "none"
 """A word for no purpose; an empty list of purposes would set no limit."""
 
@@ -71,10 +75,8 @@ class ContentFilter:
 
     def json_value(self, value: Any, kind: ContentKind) -> Any:
         """Return a value that is written as JSON; None: it is withheld."""
-        given = json_text(value)
-        text = self._text(given, kind, is_json=True)
-        if text == given:
-            return value
+        text = self._text(json_text(value), kind, is_json=True)
+        # Not `value` again, which may be written otherwise the next time.
         return None if text is None else json.loads(text)
 
     def extras(self, extras: Extras, inherited: Governance | None) -> None:
@@ -114,7 +116,16 @@ class ContentFilter:
         return None if text is None else self._text(text, "metadata", is_json=True)
 
     def _record(self, record: R, outer: ContentKind) -> R:
-        """Return a record that stands in one of the kind `outer`; itself where nothing changes."""
+        """Return a record that stands in one of the kind `outer`; itself where nothing changes.
+
+        Raises:
+            RedactionFailed: it is no record of the contract, so its content is not known.
+        """
+        if type(record) not in _KNOWN:
+            raise RedactionFailed(
+                f"{type(record).__name__} is no record of the contract, whose content is known; "
+                "use the classes of atdp.schemas themselves"
+            )
         own = kind_of(record, outer)
         changed: dict[str, Any] = {}
         for name in TEXTS.get(type(record), ()):
@@ -130,7 +141,9 @@ class ContentFilter:
                 changed[name] = new
         for name in RECORDS.get(type(record), ()):
             inner = getattr(record, name)
-            kept = self._tuple(inner, own) if isinstance(inner, tuple) else self._one(inner, own)
+            kept = (
+                self._all(inner, own) if isinstance(inner, tuple | list) else self._one(inner, own)
+            )
             if kept is not inner:
                 changed[name] = kept
         changed |= self._consequences(record, changed)
@@ -139,10 +152,11 @@ class ContentFilter:
     def _one(self, record: R | None, outer: ContentKind) -> R | None:
         return None if record is None else self._record(record, outer)
 
-    def _tuple(self, records: tuple[R, ...], outer: ContentKind) -> tuple[R, ...]:
-        new = tuple(self._record(each, outer) for each in records)
-        is_same = all(after is before for after, before in zip(new, records, strict=True))
-        return records if is_same else new
+    def _all(self, records: tuple[R, ...] | list[R], outer: ContentKind) -> tuple[R, ...]:
+        given = tuple(records)  # itself where it is a tuple
+        new = tuple(self._record(each, outer) for each in given)
+        is_same = all(after is before for after, before in zip(new, given, strict=True))
+        return given if is_same else new
 
     def _text(self, text: str, kind: ContentKind, *, is_json: bool) -> str | None:
         if kind in self._rules.withheld:
@@ -165,10 +179,9 @@ class ContentFilter:
                 return {"tools_hash": None}
             case Observation() if changed.get("tools_json") is not None:
                 return {"tools_hash": hash_of_tools(json.loads(changed["tools_json"]))}
-            case Part() if changed.get("text", "") is None:
+            case Part() if changed.keys() & {"text", "uri"}:
+                # A digest tells whoever guesses the content that the guess is right.
                 return {"signature": None, "sha256": None, "size_bytes": None}
-            case Part() if "text" in changed:
-                return {"signature": None}
             case Action(generation=Generation() as generation):
                 return self._without_tokens(generation)
             case _:

@@ -105,7 +105,8 @@ class RecorderRules:
     @property
     def current(self) -> ContentRules:
         """The rules that hold now."""
-        if self._shared is not process_rules.rules:
-            self._shared = process_rules.rules
-            self._joined = self._shared.joined(self._own)
+        shared = process_rules.rules
+        if self._shared is not shared:
+            self._joined = shared.joined(self._own)
+            self._shared = shared  # last: another thread takes it for what is joined
         return self._joined

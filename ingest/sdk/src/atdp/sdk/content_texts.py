@@ -13,7 +13,7 @@ from typing import Any, Final
 from atdp.sdk.content_rules import Redact
 from atdp.sdk.errors import RedactionFailed
 
-_BRACKETS = ("{", "[")
+_STARTS_OF_JSON = ("{", "[", '"')
 
 
 RECORDED_BY_REDACT: Final = "redact itself recorded it; it must not record"
@@ -26,6 +26,12 @@ def redact_is_running() -> bool:
     What such a function records would have to be redacted by it, without end.
     """
     return getattr(_running, "inside", False)
+
+
+class _Fraction(str):
+    """A number of JSON with a fraction or an exponent, as written: a float has fewer digits."""
+
+    __slots__ = ()
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -46,7 +52,7 @@ class ChangedTexts:
         Raises:
             RedactionFailed: a function raised, or returned something else.
         """
-        value = _parsed(text) if is_json or text.lstrip()[:1] in _BRACKETS else None
+        value = _parsed(text) if is_json or text.lstrip()[:1] in _STARTS_OF_JSON else None
         if value is None:
             return self._leaf(text, place)
         changed = self._value(value, place)
@@ -57,7 +63,7 @@ class ChangedTexts:
         try:
             return json.dumps(_plain(changed), ensure_ascii=False, allow_nan=False)
         except ValueError as error:
-            raise RedactionFailed(f"{place}: JSON with an infinite number") from error
+            raise RedactionFailed(f"{_kind(place)}: JSON with an infinite number") from error
 
     def _value(self, value: Any, place: str) -> Any:
         match value:
@@ -65,6 +71,9 @@ class ChangedTexts:
                 return _Pairs(self._entries(value, place))
             case list():
                 return [self._value(item, place) for item in value]
+            case _Fraction():
+                changed = self._leaf(value, place)
+                return value if changed == value else changed
             case str():
                 return self.text(value, place)
             case bool() | None:
@@ -110,7 +119,7 @@ class ChangedTexts:
 def _parsed(text: str) -> Any:
     """Return the value of JSON text; None for other text and for `null`."""
     try:
-        return json.loads(text, object_pairs_hook=_Pairs)
+        return json.loads(text, object_pairs_hook=_Pairs, parse_float=_Fraction)
     except (ValueError, RecursionError):
         return None
 
@@ -121,6 +130,8 @@ def _plain(value: Any) -> Any:
             return {key: _plain(item) for key, item in value}
         case list():
             return [_plain(item) for item in value]
+        case _Fraction():
+            return float(value)
         case _:
             return value
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from atdp.schemas import Event, EventId, NumberedEvent, check, encode, encode_proved
-from atdp.sdk.causes import cause_of
+from atdp.sdk.causes import cause_in_event
 from atdp.sdk.delivery_report import DeliveryLedger
 from atdp.sdk.errors import ContractBroken
 from atdp.sdk.record_framing import SpoolRecord
@@ -184,7 +184,7 @@ class EventIntake:
         try:
             record = offered.make()
         except Exception as error:  # noqa: BLE001 - the host's work goes on, whatever it passed in
-            self._ledger.fail(offered.event_id, f"not recordable: {cause_of(error)}")
+            self._ledger.fail(offered.event_id, f"not recordable: {cause_in_event(error)}")
             self._take_substitute(offered, error, refusal)
         else:
             refusal = refusal or self._append(offered.event_id, record)

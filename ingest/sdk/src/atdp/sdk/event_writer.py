@@ -33,7 +33,7 @@ from atdp.schemas import (
     record_key,
     time_of_micros,
 )
-from atdp.sdk.causes import cause_of
+from atdp.sdk.causes import cause_in_event
 from atdp.sdk.envelope import Extras, are_plain, envelope_fields
 from atdp.sdk.errors import RedactionFailed
 from atdp.sdk.event_intake import OfferedEvent, event_record, record_id_of
@@ -275,7 +275,7 @@ class _WrittenEvent:
         if self._adds_messages:
             self._keep_shown()
         code = REDACTION_FAILED if failed else NOT_RECORDABLE
-        gap = Gap(code=code, detail=cause_of(error), from_seq=number, to_seq=number)
+        gap = Gap(code=code, detail=cause_in_event(error), from_seq=number, to_seq=number)
         return self._writer.gap_event(new_event_id(), seq, self.at_us, gap)
 
     def settle(self, event: NumberedEvent, *, landed: bool) -> None:

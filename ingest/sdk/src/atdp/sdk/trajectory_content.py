@@ -28,10 +28,13 @@ class TrajectoryContent:
         self._rules = rules
         self._inherited = inherited
         self._applied = rules.current
-        self._messages: dict[Message, tuple[Message, frozenset[str]]] = {}
-        """The messages shown last as given, each as it is written and with the kinds withheld."""
+        self._messages: dict[Message, Message] = {}
+        """The messages shown last as given, each as it is written."""
         self._shown_tools: tuple[str, Any, frozenset[str]] | None = None
         """JSON of the definitions shown last as given, as they are written, kinds withheld."""
+        self._withheld: dict[Message, frozenset[str]] = {}
+        """The messages from which something was withheld, as they are written, with the kinds. They
+        stay, because the context held is sent again after a loss."""
         self._content = ContentFilter(self._applied)
         self._is_shown = False
         """True once the messages of the event at hand have been filtered."""
@@ -61,7 +64,12 @@ class TrajectoryContent:
         content = self._content = ContentFilter(rules)
         self._is_shown = False
         built = build()
-        body = self._note_withheld(built) if self._is_shown else content.body(built)
+        if self._is_shown:
+            body = self._note_withheld(built)
+        else:
+            body = content.body(built)
+            for message in contributed_messages(body):
+                self._remember(message, content.withheld)
         content.extras(extras, self._inherited)
         return body
 
@@ -75,21 +83,26 @@ class TrajectoryContent:
         for message in given:
             self._messages[message] = known.get(message) or self._filtered(message)
         return ShownContext(
-            [self._messages[message][0] for message in given],
+            [self._messages[message] for message in given],
             self._tools(shown.tools),
             shown.is_whole,
         )
 
     def _note_withheld(self, observation: Body) -> Body:
         """Note what was withheld from the messages that an observation sends, and return it."""
-        kinds = dict(self._messages.values())
         for message in contributed_messages(observation):
-            self._content.withheld |= kinds.get(message, frozenset())
+            self._content.withheld |= self._withheld.get(message, frozenset())
         return observation
 
-    def _filtered(self, message: Message) -> tuple[Message, frozenset[str]]:
+    def _filtered(self, message: Message) -> Message:
         content = ContentFilter(self._applied)
-        return content.message(message), frozenset(content.withheld)
+        written = content.message(message)
+        self._remember(written, content.withheld)
+        return written
+
+    def _remember(self, written: Message, kinds: set[str]) -> None:
+        if kinds:
+            self._withheld[written] = self._withheld.get(written, frozenset()) | kinds
 
     def _tools(self, tools: Tools | None) -> Tools | None:
         if tools is None:
